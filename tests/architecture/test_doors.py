@@ -58,11 +58,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.scoring.layouts",
         "ssvm_dsl.testing.answers",
         "ssvm_dsl.testing.output_spaces",
-        "ssvm_trainers.cutting.planes_on_shards",
-        "ssvm_trainers.cutting.simplex_qp",
-        "ssvm_trainers.online.convex_set",
-        "ssvm_trainers.online.online_newton",
-        "ssvm_trainers.planes.factors.bounds",
     ),
 }
 

@@ -24,7 +24,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_trainers.planes import state as _planes
+from ssvm_trainers.planes import store
 from ssvm_trainers.planes.side_by_side import SideBySide, best_shares
 
 
@@ -66,10 +66,10 @@ def test_groups_go_as_far_as_the_parabola_rises(seed, n):
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_plane_cache_grows_when_an_example_needs_it(compiled, monkeypatch):
-    monkeypatch.setattr(_planes, "FIRST_CAPACITY", 1)
+    monkeypatch.setattr(store, "FIRST_CAPACITY", 1)
     grown = []
-    grow = _planes.DualState.grow
-    monkeypatch.setattr(_planes.DualState, "grow", lambda self: grown.append(self.capacity) or grow(self))
+    grow = store.DualState.grow
+    monkeypatch.setattr(store.DualState, "grow", lambda self: grown.append(self.capacity) or grow(self))
     if not compiled:
         monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
     data = Case(Word, n=3, ragged=(2, 4), C=2.0).make(0)

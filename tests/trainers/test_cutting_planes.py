@@ -20,11 +20,10 @@ from ssvm_dsl.errors import FileFormatError, OutOfTime, TrainingError
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_dsl.testing import training_problem
-from ssvm_trainers.cutting.aggregated_qp import AggregatedModel
+from ssvm_trainers.cutting.aggregated_qp import AggregatedModel, maximise_on_simplex
 from ssvm_trainers.cutting.bundle import Bundle
 from ssvm_trainers.cutting.kept_planes import KeptPlanes
 from ssvm_trainers.cutting.one_slack import OneSlack
-from ssvm_trainers.cutting.simplex_qp import maximise_on_simplex
 
 WHOLE = [{"method": "proximal"}, {"method": "kelley"}]
 #: Kelley's method takes thousands of passes to a small gap.

@@ -13,10 +13,11 @@ from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, Structure
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.cutting.kept_planes import each
-from ssvm_trainers.planes import state
+from ssvm_trainers.planes import store
 from ssvm_trainers.planes.bcfw import BCFW
-from ssvm_trainers.planes.cache import MOST_WEIGHTS, places
+from ssvm_trainers.planes.cache import places
 from ssvm_trainers.planes.joint_steps import LEAST_CUTS, JointBudget, KeptRows, climb, cut_work
+from ssvm_trainers.planes.store import MOST_WEIGHTS
 
 
 def best_over_rows(objective, share, rows):
@@ -86,9 +87,8 @@ def test_rows_are_the_planes_of_the_oracle(case, options):
     run = BCFW(blocks="auto" if not options else "examples", random_state=0).begin(problem, None)
     planes = problem.oracle(w)
     run._take(planes)
-    psi = run.planes.rows()
-    rows = KeptRows.of(run.planes.cache, psi)
-    assert len(rows.owner) == len(psi) > 0
+    rows = KeptRows.of(run.planes.cache)
+    assert len(rows.owner) == len(rows.psi) > 0
     found = {int(one.examples[0]): one for one in each(planes, problem.parameters.program)}
     for owner, loss, psi in zip(rows.owner, rows.loss, rows.psi):
         one = found[int(owner)]
@@ -103,16 +103,17 @@ def test_rows_are_the_planes_of_the_oracle(case, options):
 @pytest.mark.parametrize("case", [Case(small.Word, n=6), Case(small.Loopy, C=9.0), Case(small.Bounded, n=6)], ids=str)
 def test_planes_that_are_vectors_take_the_steps_of_labellings_and_of_marginals(case, options, monkeypatch):
     found = []
-    for most in (state.MOST_WEIGHTS, 0):
-        monkeypatch.setattr(state, "MOST_WEIGHTS", most)
-        monkeypatch.setattr(state, "WORTH_FACTORS", 0)
+    for most in (store.MOST_WEIGHTS, 0):
+        monkeypatch.setattr(store, "MOST_WEIGHTS", most)
+        monkeypatch.setattr(store, "WORTH_FACTORS", 0)
         trainer = BCFW(blocks="examples", random_state=0, max_cached_passes=0)
         run = trainer.begin(case.make(0).problem(**options), None)
-        assert bool(run.planes.vectors.size) == bool(most)
+        assert bool(run.planes.cache.dense.psi.size) == bool(most)
         for _ in range(60):
             run.iterate(StopRule(tol=0.0, max_passes=1000.0))
-        found.append(run.planes.refresh()[0])
-        np.testing.assert_allclose(run.planes.w, run.planes.problem.objective.weights(run.planes.aggregate()[0]))
+        w, (dual, (v, _)) = run.planes.w.copy(), run.planes.refresh()
+        found.append(dual)
+        np.testing.assert_allclose(w, run.problem.objective.weights(v), atol=1e-9)
     # steps differ: a line search makes slopes equal, and rounding decides which of them the next one takes
     assert found[0] == pytest.approx(found[1], rel=0.02)
 

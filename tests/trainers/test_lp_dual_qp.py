@@ -16,8 +16,7 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
 from ssvm_trainers.dual.points_of_problem import polytope_of
-from ssvm_trainers.dual.polytope import score_columns
-from ssvm_trainers.dual.score_matrix import score_matrix
+from ssvm_trainers.dual.polytope import score_columns, score_matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

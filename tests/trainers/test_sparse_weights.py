@@ -215,7 +215,7 @@ def test_block_coordinate_ascent_finds_the_optimum_of_bundles(monkeypatch, rows,
     """Planes as vectors with joint steps; without both; with weights of observed pairs; with fractional planes."""
     (X, Y), options = rows, {"lam": 0.02, "l1": 0.03, "tol": 1e-6}
     if case == "positive":
-        monkeypatch.setattr("ssvm_trainers.planes.state.MOST_NUMBERS", 0)
+        monkeypatch.setattr("ssvm_trainers.planes.store.MOST_NUMBERS", 0)
         options |= {"regularization": {"bias": 0.1}, "model": Positive}
     elif case == "names":
         (X, Y), options = tagged, options | {"model": Tagged}

@@ -15,7 +15,7 @@ from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, Structure
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers.online import online_newton
+from ssvm_trainers.online import subgradient
 from ssvm_trainers.online.subgradient import Subgradient
 
 ORDERS = ("stochastic", "incremental", "batch")
@@ -250,7 +250,7 @@ def test_certificates_stay_true_with_newton_steps():
 
 
 def test_a_dense_matrix_of_many_weights_is_refused(monkeypatch):
-    monkeypatch.setattr(online_newton, "MAX_DIM", 10)
+    monkeypatch.setattr(subgradient, "MAX_DIM", 10)
     with pytest.raises(TrainingError, match=r"15 x 15 weights.*at most 10 weights.*metric='identity'"):
         fitted(Case(Word).make(0), trainer="subgradient", trainer_options={"metric": "newton"})
 

@@ -31,8 +31,6 @@ import numpy as np
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.ir import F64, I64, slices
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
-from ssvm_trainers.online.convex_set import ConvexSet
-from ssvm_trainers.online.online_newton import OnlineNewton
 from ssvm_trainers.shared.guard import checked, steps_of
 from ssvm_trainers.shared.lower_bound import PlaneHull
 from ssvm_trainers.shared.resumable import Resumable, Run, Stateful
@@ -79,9 +77,9 @@ class Subgradient(Resumable):
         losses of at most 1 it is the ``1/sqrt(lam)`` of Shalev-Shwartz et al. (2007).
     project : callable, optional
         Project onto a convex set after each step: changes a dict of the weights by factor in place, to the nearest ones
-        in the set (:mod:`ssvm_trainers.online.convex_set`).
+        in the set (:mod:`ssvm_trainers.online.subgradient`).
     metric : {"identity", "newton", "newton-current"}
-        Steps along the subgradient, or along its online Newton direction (:mod:`ssvm_trainers.online.online_newton`):
+        Steps along the subgradient, or along its online Newton direction (:mod:`ssvm_trainers.online.subgradient`):
         by the subgradients of the steps before, as in the paper, or by that of the step, too.
     ridge : float
         What Newton directions add to the diagonal of their matrix.
@@ -417,3 +415,131 @@ class Descent(Stateful):
 def objectives(problem: TrainProblem, w: F64, risk: RiskGradient) -> tuple[float, float]:
     """Return (objective, certified upper bound or nan) at w from the risks of all examples."""
     return problem.objective.primal(w, risk.value), problem.objective.primal(w, risk.bound)
+
+
+# -- A user's convex set of weights: the function that projects onto it, and checks of this function -----------------
+#
+# Ratliff, Bagnell and Zinkevich (2007) end each step with a projection onto a convex set W of weights,
+#
+#     P(w) = argmin_{v in W} |v - w| .
+#
+# Its subgradient method converges to the best weights in W.  A lower bound of the optimum over all weights stays one of
+# the optimum over W, but the gap between the two stays open where the set keeps the weights from the former.
+
+#: Largest move by a second projection, or by one of weights in the set, relative to the size of the weights.
+STILL = 1e-6
+
+
+class ConvexSet:
+    """The set that a function projects onto.
+
+    Parameters
+    ----------
+    project : callable
+        Takes a dict of the weights by factor, arrays of the shapes that ``svm.weights_`` shows, and changes the arrays
+        in place to those of the nearest weights in the set.
+    problem : TrainProblem
+        Whose weights they are.
+    """
+
+    def __init__(self, project: Callable[[dict[str, F64]], object], problem: TrainProblem) -> None:
+        self.function, self.blocks = project, problem.parameters.blocks
+        self.lower, self.tried = problem.objective.lower, False
+
+    def require(self, w: F64) -> None:
+        """Refuse weights to start from that are not in the set.
+
+        Raises
+        ------
+        TrainingError
+            The function moves them.
+        """
+        moved = w.copy()
+        self.project(moved)
+        if np.linalg.norm(moved - w) > STILL * (1.0 + np.linalg.norm(w)):
+            text = "the weights that training starts from (0, or those of warm_start) are not in the set of 'project'"
+            raise TrainingError(f"{text}; choose a set that holds them, or start from weights in it")
+
+    def project(self, w: F64) -> None:
+        """Move weights to the nearest ones in the set, in place.
+
+        Raises
+        ------
+        TrainingError
+            The function is no projection: it returned a value, left nan or infinities, made ``nonneg``
+            weights negative, or moves weights that it has just projected.
+        """
+        before = None if self.tried else w.copy()
+        self._apply(w)
+        if before is None:
+            return
+        again = w.copy()
+        self._apply(again)
+        self.tried = bool((before != w).any())
+        if np.linalg.norm(again - w) > STILL * (1.0 + np.linalg.norm(w)):
+            raise TrainingError("option 'project': a second call moves the weights again, so it is no projection")
+
+    def _apply(self, w: F64) -> None:
+        returned = self.function({block.name: block.view(w) for block in self.blocks})
+        if returned is not None:
+            raise TrainingError(f"option 'project' changes the arrays in place; it returned {type(returned).__name__}")
+        if not np.isfinite(w).all():
+            raise TrainingError("option 'project' left weights that are not finite")
+        if (w < self.lower).any():
+            raise TrainingError("option 'project' made weights of a nonneg factor negative; keep them at 0 or above")
+
+
+# -- The online Newton direction of Ratliff, Bagnell and Zinkevich (2007), footnote 9 --------------------------------
+#
+# direction = (H + eps I)^-1 g ,        then  H <- t/(t+1) H + 1/(t+1) g g'        (t = 1, 2, ...)
+#
+# H holds the outer products of the subgradients of the steps before, 1/t of each, and is dense.  The paper does not say
+# what it is at first; here it is 0, so that the first direction is g / eps.  So is every part of g in directions that
+# no earlier subgradient has: eps must be as large as squares of subgradients are.  With ``current`` the subgradient of
+# a step is taken in before the step instead, H is the mean of all outer products so far, and a small eps does.
+
+#: Weights at most: H of 3000 weights takes 72 MB, and a direction about a second.
+MAX_DIM = 3000
+
+
+class OnlineNewton(Stateful):
+    """The second moments of the subgradients met.
+
+    Parameters
+    ----------
+    dim : int
+    ridge : float
+        The eps of the direction.
+    current : bool
+        Whether H takes a subgradient in before its direction is computed, instead of after.
+
+    Raises
+    ------
+    TrainingError
+        There are too many weights for a dense matrix.
+    """
+
+    moments: Annotated[F64, NUMBERS]
+    t: Annotated[int, COUNTS]
+
+    def __init__(self, dim: int, ridge: float, current: bool) -> None:
+        if dim > MAX_DIM:
+            text = f"metric='newton' keeps and factors a dense matrix of {dim} x {dim} weights in every step;"
+            raise TrainingError(f"{text} it is for at most {MAX_DIM} weights, use metric='identity'")
+        self.ridge, self.current, self.t = ridge, current, 0
+        self.moments = np.zeros((dim, dim))
+
+    def direction(self, grad: F64) -> F64:
+        """Return the Newton direction of a subgradient, and take it in."""
+        if self.current:
+            self._take_in(grad, self.t)
+        found = np.linalg.solve(self.moments + self.ridge * np.eye(len(grad)), grad)
+        if not self.current:
+            self._take_in(grad, self.t + 1)
+        self.t += 1
+        return np.asarray(found, dtype=np.float64)
+
+    def _take_in(self, grad: F64, t: int) -> None:
+        """Set ``H <- t/(t+1) H + 1/(t+1) g g'``."""
+        self.moments *= t / (t + 1.0)
+        self.moments += np.outer(grad, grad / (t + 1.0))

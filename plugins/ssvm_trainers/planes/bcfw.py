@@ -30,6 +30,7 @@ gap of 20 %: 4.6 to 5.8 s; CRFsuite's averaged perceptron takes 13.2 s, but 306 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -39,16 +40,15 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import F64, I64, SparseRows, slices
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem, fixed_tables
-from ssvm_trainers.planes.cache import places
+from ssvm_trainers.planes.cache import ASKED, GIVEN, KEPT, Visits, places
 from ssvm_trainers.planes.joint_steps import KERNEL_WORK, JointBudget, KeptRows, climb
 from ssvm_trainers.planes.side_by_side import SideBySide
-from ssvm_trainers.planes.state import DualState, start_state
-from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, Work
+from ssvm_trainers.planes.store import DualState
+from ssvm_trainers.shared.arrays import CACHE_LINE
 from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
 from ssvm_trainers.shared.chunks import chunks
-from ssvm_trainers.shared.oracle_call import NO_INPUTS, OracleInputs, no_oracle, oracle_inputs
+from ssvm_trainers.shared.oracle_call import NO_INPUTS, no_oracle, oracle_inputs
 from ssvm_trainers.shared.resumable import Resumable, Run
-from ssvm_trainers.shared.spaces import free_weights, shrunk_weights
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
 
 #: Largest batch whose oracle calls share one w where the backend has no compiled oracle.
@@ -154,41 +154,170 @@ class BCFWRun(Run):
 
     def __init__(self, options: BCFW, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.start = options, problem, start
-        self.planes = start_state(problem)
-        self.random = np.random.default_rng(options.random_state)
         self.oracle = problem.compiled(tables=True)
-        self.now, self.passes, self.averaged = 0, 0.0, 0
-        self.average = np.zeros(problem.dim if options.averaging else 0)
-        self.exact_cost = _exact_cost(problem, self.oracle)
+        tables = None if self.oracle is None else fixed_tables(problem.parameters, problem.loss)
+        self.planes = DualState(problem, tables)
         self.dual, _ = self.planes.refresh()
+        self.average = np.zeros(problem.dim if options.averaging else 0)
+        self.now, self.passes, self.averaged = 0, 0.0, 0
         self.schedule, self.budget = CertificationSchedule(), JointBudget()
-        self.inputs = NO_INPUTS
-        if self.oracle is not None:
-            self.inputs = oracle_inputs(problem, self.oracle, self.planes.w)
-            tables = fixed_tables(problem.parameters, problem.loss)
-            self.planes.fixed = self.planes.fixed._replace(tables=tables)
+        self.random = np.random.default_rng(options.random_state)
+        self.exact_cost = exact_cost(problem, self.oracle)
+        self.inputs = NO_INPUTS if self.oracle is None else oracle_inputs(problem, self.oracle, self.planes.w)
         self.groups = None if options.parallel == 1 else SideBySide(problem, self.inputs, options.parallel)
 
     def iterate(self, stop: StopRule) -> Iterate:
-        """Run one exact pass and its cached passes."""
+        """Run an exact pass, cached passes while they are worth it, and joint steps while the budget allows them."""
         if self.start is not None and not self.passes:
             return self.seed(self.start)
         self.now += 1
-        ids = self._choose()
-        operations = self.planes.work.counter[0]
-        gain = self._exact(ids)
+        examples, counter = self.order(by_gap=True), self.planes.work.counter
+        before = counter[0]
+        gain = self.exact_pass(examples)
+        cost = float(counter[0] - before) + self.exact_cost * len(examples)
         self.dual += gain
-        self.passes += len(ids) / self.problem.n
+        self.passes += len(examples) / self.problem.n
         self._follow()
-        cost = float(self.planes.work.counter[0] - operations) + self.exact_cost * len(ids)
-        gain, cost = self._cached(gain, cost)
+        gain, cost = self._cached_passes(gain, cost)
         self.budget.earn(cost, gain)
         self._joint()
-        gap = self._estimate()
+        gap = self.planes.gap_estimate()
         if self.schedule.asks(stop, self.dual, gap, self.passes):
             return self._certify(gap, stop)
         extra = {"gap_estimate": gap, "dual_estimate": self.dual, "joint_share": self.budget.share}
         return Iterate(self.planes.w, self.passes, extra=extra)
+
+    def order(self, by_gap: bool = False) -> I64:
+        """Return all examples, small groups of neighbours in random order.
+
+        With ``by_gap``, an example is left out by chance where its gap is small, unless options or the pass say no.
+        """
+        n = self.problem.n
+        size = NEIGHBOURS if n >= 100 else 1
+        order = (self.random.permutation(-(-n // size))[:, None] * size + np.arange(size)).ravel()
+        order = order[order < n]
+        if not by_gap or self.options.sampling == "uniform" or self.now % 5 == 1:
+            return order
+        gap = self.planes.gap * self.planes.fixed.share
+        chance = LEAST_CHANCE + gap / max(float(gap.mean()), 1e-300)
+        taken: I64 = order[self.random.random(n) < chance[order]]
+        return taken if len(taken) else order
+
+    def exact_pass(self, examples: I64) -> float:
+        """Visit examples with the oracle; return the gain of the dual."""
+        if self.oracle is not None:
+            if self.groups is not None:
+                self.planes.make_room(self.now - self.options.keep)
+            return self.visit(ASKED, examples)
+        batch, gain = _batch(self.problem), 0.0
+        for lo in range(0, len(examples), batch):
+            planes = self.problem.oracle(self.planes.w, np.unique(examples[lo : lo + batch]))
+            gain += self.visit(GIVEN, planes.examples, planes)
+        return gain
+
+    def visit(self, source: int, examples: I64, new: Planes | None = None) -> float:
+        """Visit examples with new planes, those of the oracle or given ones, or the kept ones; return the dual's gain.
+
+        With ``KEPT`` examples whose last visits gained little are skipped.
+        """
+        problem, planes, total = self.problem, self.planes, 0.0
+        oracle = no_oracle if self.oracle is None else self.oracle.function
+        visits = Visits(source, examples, *planes.pack(new), now=self.now, keep=self.options.keep)
+        some: Iterable[I64] = [examples]
+        if source == ASKED:
+            some = chunks(problem, examples, self.exact_cost)
+        elif source == KEPT:
+            visits = visits._replace(threshold=0.1 * float(planes.gain.mean()))
+            some = chunks(problem, examples, self.exact_cost / self.options.parallel)
+        for chunk in some:
+            begin, visits = problem.seconds(), visits._replace(examples=chunk)
+            if self.groups is not None and new is None and self.groups.suits(chunk):
+                gain, off = self.groups.visit(planes, visits, oracle)
+            else:
+                gain, off = planes.visit(visits, oracle, self.inputs)
+            if source == ASKED:
+                count_calls(problem, len(chunk), begin, off, planes.w, np.sort(chunk))
+            total += gain
+        return total
+
+    def _cached_passes(self, gain: float, cost: float, always: bool = False) -> tuple[float, float]:
+        """Run cached passes while they gain more per operation than the iteration did so far; return (gain, cost).
+
+        The cost that is returned counts calls of kernels from Python, too.
+        """
+        counter, calls = self.planes.work.counter, KERNEL_WORK
+        for _ in range(self.options.max_cached_passes):
+            before = counter[0]
+            gained = self.visit(KEPT, self.order())
+            spent = float(counter[0] - before)
+            self.dual += gained
+            self._follow()
+            worth = always or gained * cost >= gain * spent
+            gain, cost, calls = gain + gained, cost + spent, calls + KERNEL_WORK
+            if gained <= 0.0 or not worth:
+                break
+        return gain, cost + calls
+
+    def _follow(self) -> None:
+        """Update the weighted average of the weights by the newest ones."""
+        if self.options.averaging:
+            self.averaged += 1
+            share = max(1.0 / self.averaged, NEWEST)
+            for part in slices(len(self.average)):
+                self.average[part] += share * (self.planes.free[part] - self.average[part])
+
+    def _joint(self) -> None:
+        """Raise the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
+        planes, problem = self.planes, self.problem
+        cache, counter = planes.cache, planes.work.counter
+        n_kept = int(cache.n_planes.sum())
+        most = self.budget.allows(n_kept, problem.dim)
+        if problem.n == 1 or not n_kept or not most or not cache.dense.psi.size:
+            return
+        before, operations = self.dual, counter[0]
+        climbed = climb(
+            problem.objective, planes.fixed.share, KeptRows.of(cache), ENOUGH * planes.gap_estimate(), problem.pause,
+            self._shown() if self.averaged else None, most,
+        )  # fmt: skip
+        cache.alpha[places(cache)] = climbed.alpha
+        self.dual, _ = planes.refresh()
+        self.budget.spend(climbed.operations + float(counter[0] - operations), self.dual - before)
+        if self.options.averaging:
+            self.average[:], self.averaged = climbed.w + planes.fixed.threshold * np.sign(climbed.w), 1
+
+    def _certify(self, estimate: float, stop: StopRule) -> Iterate:
+        """Return the iterate with its certificate; the planes found on the way go into the cache.
+
+        The newest weights are tried, too, where the average lags behind: its gap exceeds the estimate of theirs.
+        """
+        self.dual, plane = self.planes.refresh()
+        dual, w = self.dual, self._shown()
+        primal, upper, planes = self.problem.evaluate(w)
+        self._take(planes)
+        left, wanted = self.passes + 1.0 <= stop.max_passes, max(estimate, stop.tol * abs(upper))
+        if self.options.averaging and left and upper - dual > wanted:
+            *values, planes = self.problem.evaluate(self.planes.w)
+            if values[1] < upper:  # kept before the planes change them
+                self.average[:], self.averaged = self.planes.free, 1
+                primal, upper = values
+                w = self._shown()
+            self._take(planes)
+        self.schedule.learn(primal - dual, estimate)
+        return Iterate(w, self.passes, primal, upper, dual, {"joint_share": self.budget.share}, plane)
+
+    def seed(self, w: F64) -> Iterate:
+        """Take the planes at given weights and optimise over them: a warm start for the dual."""
+        primal, upper, planes = self.problem.evaluate(w)
+        self._take(planes)
+        self._cached_passes(0.0, 0.0, always=True)
+        self._joint()
+        self.dual, plane = self.planes.refresh()
+        return Iterate(w, self.passes, primal, upper, self.dual, plane=plane)
+
+    def _take(self, planes: Planes) -> None:
+        """Visit the examples with the planes of a pass over all of them."""
+        self.passes += 1.0
+        self.dual += self.visit(GIVEN, planes.examples, planes)
 
     def certified(self) -> Iterate:
         """Return the newest iterate with its plane; the driver looks at its objective, as far as there is time."""
@@ -201,168 +330,11 @@ class BCFWRun(Run):
 
     def _shown(self) -> F64:
         """Return the weights of the average; those at hand, a copy, without one."""
-        return shrunk_weights(self.problem, self.average) if self.averaged else self.planes.w.copy()
-
-    def _estimate(self) -> float:
-        """Return the gaps of all examples, each at the weights of its last exact visit."""
-        return float(np.dot(self.planes.fixed.share, self.planes.gap))
-
-    def _follow(self) -> None:
-        """Update the weighted average of the weights by the newest ones."""
-        if self.options.averaging:
-            self.averaged += 1
-            share = max(1.0 / self.averaged, NEWEST)
-            for part in slices(len(self.average)):
-                self.average[part] += share * (self.planes.free[part] - self.average[part])
-
-    def seed(self, w: F64) -> Iterate:
-        """Take the planes at given weights and optimise over them: a warm start for the dual."""
-        primal, upper, planes = self.problem.evaluate(w)
-        self.passes += 1.0
-        self._take(planes)
-        self._cached(0.0, 0.0, always=True)
-        self._joint()
-        self.dual, plane = self.planes.refresh()
-        return Iterate(w, self.passes, primal, upper, self.dual, plane=plane)
-
-    def _choose(self) -> I64:
-        """Return the examples of the next exact pass, in order."""
-        n = self.problem.n
-        if self.options.sampling == "uniform" or self.now % 5 == 1:
-            return self._order()
-        gap = self.planes.gap * self.planes.fixed.share
-        chance = LEAST_CHANCE + gap / max(float(gap.mean()), 1e-300)
-        order = self._order()
-        taken: I64 = order[self.random.random(n) < chance[order]]
-        return taken if len(taken) else order
-
-    def _order(self) -> I64:
-        """Return all examples, small groups of neighbours in random order."""
-        n = self.problem.n
-        size = NEIGHBOURS if n >= 100 else 1
-        order = (self.random.permutation(-(-n // size))[:, None] * size + np.arange(size)).ravel()
-        return order[order < n]
-
-    def _exact(self, ids: I64) -> float:
-        """Visit the examples with the exact oracle; return the gain of the dual."""
-        if self.oracle is None:
-            batch = _batch(self.problem)
-            batches = (np.unique(ids[lo : lo + batch]) for lo in range(0, len(ids), batch))
-            return sum(self._take(self.problem.oracle(self.planes.w, some)) for some in batches)
-        from ssvm_trainers.planes.bcfw_kernels import ASKED
-
-        total = 0.0
-        if self.groups is not None:
-            self.planes.make_room(self.now - self.options.keep)
-        for chunk in chunks(self.problem, ids, self.exact_cost):
-            begin = self.problem.seconds()
-            gain, off = self._visit(ASKED, chunk)
-            count_calls(self.problem, len(chunk), begin, off, self.planes.w, np.sort(chunk))
-            total += gain
-        return total
-
-    def _take(self, planes: Planes) -> float:
-        """Visit the examples of new planes; return the gain of the dual."""
-        from ssvm_trainers.planes.bcfw_kernels import GIVEN
-
-        return self._visit(GIVEN, planes.examples, planes)[0]
-
-    def _visit(self, source: int, ids: I64, new: Planes | None = None, threshold: float = 0.0) -> tuple[float, float]:
-        """Visit examples with new planes, an oracle's or those given, or with those that are kept.
-
-        Returns (gain of the dual, largest relative error of the scores that the oracle reported).
-        """
-        from ssvm_trainers.planes.bcfw_kernels import NEVER, DualPoint, Visits, visit_examples
-
-        oracle = no_oracle if self.oracle is None else self.oracle.function
-        s = self.planes
-        groups = self.groups if self.groups is not None and new is None and self.groups.suits(ids) else None
-        keep, planes = self.options.keep if groups is None else NEVER, s.new_planes(new)
-        visits = Visits(source, ids, planes, NO_FLOATS if new is None else new.loss, self.now, keep, threshold)
-
-        def visit(some: I64, inputs: OracleInputs, work: Work, w: F64, free: F64) -> tuple[float, float]:
-            mine, point = visits._replace(examples=some), DualPoint(w, free, s.gap, s.gain)
-            gain, full, off = visit_examples(mine, oracle, inputs, s.fixed, s.cache, s.fractional, work, point)
-            if full:
-                s.grow()
-            return float(gain), float(off)
-
-        if groups is None:
-            return visit(ids, self.inputs, s.work, s.w, s.free)
-        return groups.visit(s, ids, visit)
-
-    def _cached(self, gain: float, cost: float, always: bool = False) -> tuple[float, float]:
-        """Run cached passes while they gain more per operation than the iteration did so far; return (gain, cost).
-
-        The cost that is returned counts calls of kernels from Python, too.
-        """
-        s, calls = self.planes, KERNEL_WORK
-        for _ in range(self.options.max_cached_passes):
-            before = s.work.counter[0]
-            gained = self.cached_pass()
-            spent = float(s.work.counter[0] - before)
-            self.dual += gained
-            self._follow()
-            worth = always or gained * cost >= gain * spent
-            gain, cost, calls = gain + gained, cost + spent, calls + KERNEL_WORK
-            if gained <= 0.0 or not worth:
-                break
-        return gain, cost + calls
-
-    def cached_pass(self) -> float:
-        """Visit the examples whose last visits gained most, without the oracle; return the gain of the dual."""
-        from ssvm_trainers.planes.bcfw_kernels import KEPT
-
-        threshold = 0.1 * float(self.planes.gain.mean())
-        some = chunks(self.problem, self._order(), self.exact_cost / self.options.parallel)
-        return sum(self._visit(KEPT, chunk, threshold=threshold)[0] for chunk in some)
-
-    def _joint(self) -> None:
-        """Raise the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
-        planes, dim = self.planes, self.problem.dim
-        n_kept = int(planes.cache.n_planes.sum())
-        most = self.budget.allows(n_kept, dim)
-        if self.problem.n == 1 or not n_kept or not most:
-            return
-        counted = planes.work.counter[0]
-        psi = planes.rows()
-        if psi is None:
-            return
-        rows, before = KeptRows.of(planes.cache, psi), self.dual
-        climbed = climb(
-            self.problem.objective, planes.fixed.share, rows, ENOUGH * self._estimate(), self.problem.pause,
-            self._shown() if self.averaged else None, most,
-        )  # fmt: skip
-        planes.cache.alpha[places(planes.cache)] = climbed.alpha
-        self.dual, _ = planes.refresh()
-        self.budget.spend(climbed.operations + float(planes.work.counter[0] - counted), self.dual - before)
-        if self.options.averaging:
-            self.average[:], self.averaged = free_weights(self.problem, climbed.w), 1
-
-    def _certify(self, estimate: float, stop: StopRule) -> Iterate:
-        """Return the iterate with its certificate; the planes found on the way go into the cache.
-
-        The newest weights are tried, too, where the average lags behind: its gap exceeds the estimate of theirs.
-        """
-        self.dual, plane = self.planes.refresh()
-        dual, w = self.dual, self._shown()
-        primal, upper, planes = self.problem.evaluate(w)
-        self._take_pass(planes)
-        left, wanted = self.passes + 1.0 <= stop.max_passes, max(estimate, stop.tol * abs(upper))
-        if self.options.averaging and left and upper - dual > wanted:
-            *values, planes = self.problem.evaluate(self.planes.w)
-            if values[1] < upper:  # kept before the planes change them
-                self.average[:], self.averaged = self.planes.free, 1
-                primal, upper = values
-                w = self._shown()
-            self._take_pass(planes)
-        self.schedule.learn(primal - dual, estimate)
-        return Iterate(w, self.passes, primal, upper, dual, {"joint_share": self.budget.share}, plane)
-
-    def _take_pass(self, planes: Planes) -> None:
-        """Take the planes of a pass over all examples."""
-        self.passes += 1.0
-        self.dual += self._take(planes)
+        if not self.averaged:
+            return self.planes.w.copy()
+        objective = self.problem.objective
+        bounded = self.planes.free is not self.planes.w
+        return objective.weights(objective.lam * objective.scale * self.average) if bounded else self.average
 
 
 def _batch(problem: TrainProblem) -> int:
@@ -370,9 +342,9 @@ def _batch(problem: TrainProblem) -> int:
     return int(np.clip(problem.n // 32, 1, MAX_BATCH))
 
 
-def _exact_cost(problem: TrainProblem, oracle: CompiledOracle | None) -> float:
+def exact_cost(problem: TrainProblem, oracle: CompiledOracle | None) -> float:
     """Return the operations of an exact call on an average example: scores and solver."""
-    total, n_scores = CALL_WORK * problem.n, float(problem.parameters.program.n_states)
+    total, n_scores, weighted = CALL_WORK * problem.n, float(problem.parameters.program.n_states), set()
     for fmap, desc in zip(problem.parameters.maps, problem.parameters.flat.desc, strict=True):
         tables = float(desc[N_CONFIGS]) if desc[POOL] >= 0 else 0.0
         width = float(desc[WIDTH]) * fmap.n_basis if fmap.features is not None else 0.0
@@ -383,8 +355,8 @@ def _exact_cost(problem: TrainProblem, oracle: CompiledOracle | None) -> float:
                 work = float(sum(n_weights[columns[part]].sum() for part in slices(len(columns))))
             width = work / max(len(fmap.features.ptr) - 1, 1)
         total += fmap.n_factors * (width + tables)  # a compiled oracle reads each table once
+        weighted.add(fmap.group)
         n_scores += fmap.n_factors * tables
-    weighted = {fmap.group for fmap in problem.parameters.maps}
     for g, group in enumerate(problem.parameters.program.groups):
         total += 0.0 if g in weighted else 2.0 * group.n_factors * float(group.n_configs)  # written, and read
     if oracle is None:

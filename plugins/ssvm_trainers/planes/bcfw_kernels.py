@@ -19,13 +19,24 @@ Planes are labellings, or vectors of marginals for the risk ``relaxed``.  For th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64
+from ssvm_dsl.ir import F64, I32
 from ssvm_dsl.kernels import ROW_BASE, ScoreSpace, borrow, njit, prefetch
-from ssvm_trainers.planes.cache import Cache, DensePlanes, Fractional
+from ssvm_trainers.planes.cache import (
+    ASKED,
+    GIVEN,
+    KEPT,
+    NEVER,
+    SUMMED,
+    Cache,
+    DensePlanes,
+    DualPoint,
+    Fractional,
+    Visits,
+)
 from ssvm_trainers.planes.fractional_kernels import (
     MoveRule,
     add_fractional,
@@ -55,61 +66,8 @@ AHEAD = 2
 #: Labels (or scopes) in a cache line.
 LINE = 16
 
-#: Where the new planes of visits come from: an oracle, the caller; or there are none; or planes are added up only.
-ASKED, GIVEN, KEPT, SUMMED = range(4)
-
-
-#: Number of first iterations in which no plane is dropped.
-NEVER = 2**30
-
 #: Zero parts; typed, since numba compiles a function again for each literal argument.
 NONE: Any = np.int64(-1)
-
-
-class Visits(NamedTuple):
-    """The examples to visit, and the rule of visits.
-
-    Parameters
-    ----------
-    source : int
-        ``ASKED``: the oracle is called for new planes; ``GIVEN``: they are given; ``KEPT``: none, and examples whose
-        last visit gained too little are skipped; ``SUMMED``: nothing is changed but the weights, to which
-        ``sum_i share_i sum_k alpha_ik psi_ik`` is added.
-    examples : ndarray of int64, shape (n_listed,)
-    planes : ndarray of int32 or float64
-        With ``GIVEN``, a labelling of each, or marginals, one after the other.
-    losses : ndarray of float64, shape (n_listed,)
-        Of these planes.
-    now, keep : int
-        Number of the iteration; labellings without dual weight for more than ``keep`` iterations are dropped.
-    threshold : float
-        With ``KEPT``, examples whose last visit gained less are skipped.
-    """
-
-    source: int
-    examples: I64
-    planes: I32 | F64
-    losses: F64
-    now: int = 0
-    keep: int = 0
-    threshold: float = 0.0
-
-
-class DualPoint(NamedTuple):
-    """The current iterate.
-
-    Parameters
-    ----------
-    w, free : ndarray of float64, shape (dim,)
-        The weights, and, for maps with a lower bound, the weights without it; one array where there are no bounds.
-    gap, gain : ndarray of float64, shape (n,)
-        Duality gap before each example's last visit with a new plane, and gain of its last visit.
-    """
-
-    w: F64
-    free: F64
-    gap: F64
-    gain: F64
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -1,8 +1,8 @@
-"""The planes that block-coordinate methods keep, as kernels read them: labellings, or vectors of marginals.
+"""The planes that block-coordinate methods keep, and the visits of them, as kernels read them.
 
-Vectors of marginals (fractional labellings) are the planes of ``bcfw`` for the risk ``relaxed``.  Such a plane has a
-number for each score of its example: first the states of its variables, then the joint states of its factors, group by
-group.
+Planes are labellings, or vectors of marginals (fractional labellings) for the risk ``relaxed``.  A plane of marginals
+has a number for each score of its example: first the states of its variables, then the joint states of its factors,
+group by group.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from ssvm_trainers.shared.spaces import basis_space
 if TYPE_CHECKING:
     from ssvm_dsl.ir import Program
 
-#: Planes are kept as vectors up to this number of weights, and up to this number of entries in all (256 MiB).
-MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25
+#: Where the new planes of visits come from: an oracle, the caller; or there are none; or planes are added up only.
+ASKED, GIVEN, KEPT, SUMMED = range(4)
+
+#: Number of first iterations in which no plane is dropped.
+NEVER = 2**30
 
 
 class DensePlanes(NamedTuple):
@@ -197,3 +200,49 @@ def first_entries(problem: TrainProblem, begin: I64) -> I64:
     """Return where the entries of each map's factors start within an example (-1: variables); ``shape (M, n)``."""
     maps, nowhere = problem.parameters.maps, np.full(problem.n, -1, dtype=np.int64)
     return np.stack([begin[m.group + 1] if m.group >= 0 else nowhere for m in maps])
+
+
+class Visits(NamedTuple):
+    """The examples to visit, and the rule of visits.
+
+    Parameters
+    ----------
+    source : int
+        ``ASKED``: the oracle is called for new planes; ``GIVEN``: they are given; ``KEPT``: none, and examples whose
+        last visit gained too little are skipped; ``SUMMED``: nothing is changed but the weights, to which
+        ``sum_i share_i sum_k alpha_ik psi_ik`` is added.
+    examples : ndarray of int64, shape (n_listed,)
+    planes : ndarray of int32 or float64
+        With ``GIVEN``, a labelling of each, or marginals, one after the other.
+    losses : ndarray of float64, shape (n_listed,)
+        Of these planes.
+    now, keep : int
+        Number of the iteration; labellings without dual weight for more than ``keep`` iterations are dropped.
+    threshold : float
+        With ``KEPT``, examples whose last visit gained less are skipped.
+    """
+
+    source: int
+    examples: I64
+    planes: I32 | F64
+    losses: F64
+    now: int = 0
+    keep: int = 0
+    threshold: float = 0.0
+
+
+class DualPoint(NamedTuple):
+    """The current iterate.
+
+    Parameters
+    ----------
+    w, free : ndarray of float64, shape (dim,)
+        The weights, and, for maps with a lower bound, the weights without it; one array where there are no bounds.
+    gap, gain : ndarray of float64, shape (n,)
+        Duality gap before each example's last visit with a new plane, and gain of its last visit.
+    """
+
+    w: F64
+    free: F64
+    gap: F64
+    gain: F64

@@ -107,10 +107,10 @@ class KeptRows(NamedTuple):
     alpha: F64
 
     @classmethod
-    def of(cls, planes: Cache, psi: F64) -> KeptRows:
-        """Return the planes kept, with their vectors."""
-        there = places(planes)
-        return cls(np.nonzero(there)[0], planes.loss[there], psi, planes.alpha[there])
+    def of(cls, cache: Cache) -> KeptRows:
+        """Return the planes of a cache that keeps their vectors."""
+        there = places(cache)
+        return cls(np.nonzero(there)[0], cache.loss[there], cache.dense.psi[:, :-1][there], cache.alpha[there])
 
 
 class Climb(NamedTuple):

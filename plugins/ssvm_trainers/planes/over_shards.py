@@ -30,6 +30,7 @@ import numpy as np
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Iterate, ShardSteps, StopRule, TrainProblem
+from ssvm_trainers.planes.cache import KEPT, NEVER
 from ssvm_trainers.planes.combination import combine
 from ssvm_trainers.shared.certify import CertificationSchedule
 from ssvm_trainers.shared.resumable import Run
@@ -45,7 +46,7 @@ NEWEST = 0.2
 MOST_LOSSES = 20
 
 #: The key under which a shard keeps its dual variables.
-KEPT = "bcfw"
+MEMORY_KEY = "bcfw"
 
 
 class RoundRequest(NamedTuple):
@@ -113,18 +114,16 @@ def local_round(
 ) -> Moved | None:
     """Move the dual variables of a shard; ``None`` where they are lost."""
     if request.round == 0:
-        from ssvm_trainers.planes.bcfw_kernels import NEVER
-
         own = copy(options)
         own.random_state = int(np.random.SeedSequence([options.random_state or 0, request.number]).generate_state(1)[0])
         own.averaging, own.keep = False, NEVER
-        memory[KEPT] = KeptDual(own.begin(problem, None), 0, np.zeros(0))
-    kept: KeptDual | None = memory.pop(KEPT, None)  # a round that time or an error cuts short is discarded
+        memory[MEMORY_KEY] = KeptDual(own.begin(problem, None), 0, np.zeros(0))
+    kept: KeptDual | None = memory.pop(MEMORY_KEY, None)  # a round that time or an error cuts short is discarded
     if kept is None or kept.round != request.round:
         return None
     before = _prepare(kept, request, options.keep)
     moved = _pass(kept.run, problem.objective.weight / request.n, request)
-    memory[KEPT] = KeptDual(kept.run, request.round + 1, before)
+    memory[MEMORY_KEY] = KeptDual(kept.run, request.round + 1, before)
     return moved
 
 
@@ -151,15 +150,15 @@ def _pass(run: Any, share: F64, request: RoundRequest) -> Moved:
     operations, n_asked = planes.work.counter[0], 0
     if request.exact:
         run.now += 1
-        ids = run._choose()
-        n_asked = len(ids)
-        run._exact(ids)
+        examples = run.order(by_gap=True)
+        n_asked = len(examples)
+        run.exact_pass(examples)
     else:
-        run.cached_pass()
+        run.visit(KEPT, run.order())
     planes.fixed = planes.fixed._replace(share=share)
-    v, b = planes.aggregate()
+    _, (v, b) = planes.refresh()
     cost = float(planes.work.counter[0] - operations) + run.exact_cost * n_asked
-    return Moved(v, b, float(np.dot(share, planes.gap)), n_asked, cost)
+    return Moved(v, b, planes.gap_estimate(), n_asked, cost)
 
 
 class ShardedBCFWRun(Run):

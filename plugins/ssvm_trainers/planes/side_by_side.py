@@ -18,15 +18,16 @@ Groups, and how far each goes, depend on the problem and on ``parallel`` alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import mul
+from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_trainers.planes.cache import NEVER, DualPoint, Visits
 from ssvm_trainers.planes.combination import combine
-from ssvm_trainers.planes.state import DualState
+from ssvm_trainers.planes.store import DualState
 from ssvm_trainers.shared.arrays import NO_FLOATS, Work
 from ssvm_trainers.shared.lower_bound import is_plain
 from ssvm_trainers.shared.oracle_call import OracleInputs
@@ -43,9 +44,6 @@ SWEEPS = 50
 
 #: They end when no share moves by more.
 SETTLED = 1e-9
-
-#: Visits some examples from given weights (and free ones), which move; returns (gain, largest error of scores).
-Visit = Callable[[I64, OracleInputs, Work, F64, F64], tuple[float, float]]
 
 
 class SideBySide:
@@ -73,15 +71,15 @@ class SideBySide:
         """Return whether there are enough examples to share among the groups."""
         return len(examples) >= LEAST_EXAMPLES * self.n_groups
 
-    def visit(self, planes: DualState, examples: I64, visit: Visit) -> tuple[float, float]:
+    def visit(self, planes: DualState, visits: Visits, oracle: Any) -> tuple[float, float]:
         """Visit distinct examples in groups, no plane being dropped meanwhile; return (gain, largest error of scores).
 
         ``planes`` is changed: dual weights, weights, and the count of operations.
         """
         if not self.work or len(self.work[0].delta) != len(planes.work.delta):
             self.work = [work_space(self.problem, planes.capacity) for _ in range(self.n_groups)]
-        n = self.n_groups
-        groups = [examples[len(examples) * p // n : len(examples) * (p + 1) // n] for p in range(n)]
+        n, some = self.n_groups, visits.examples
+        groups = [some[len(some) * p // n : len(some) * (p + 1) // n] for p in range(n)]
         alpha, loss, fixed = planes.cache.alpha, planes.cache.loss, planes.fixed
         before: list[F64] = [NO_FLOATS] * n
         planes.fixed = fixed._replace(lam=fixed.lam / self.caution)
@@ -89,7 +87,9 @@ class SideBySide:
         def one(p: int) -> tuple[float, float]:
             before[p] = alpha.take(groups[p], axis=0)
             self.w[p], self.free[p] = planes.w, planes.free
-            gains = visit(groups[p], self.inputs[p], self.work[p], self.w[p], self.free[p])
+            point = DualPoint(self.w[p], self.free[p], planes.gap, planes.gain)
+            mine = visits._replace(examples=groups[p], keep=NEVER)
+            gains = planes.visit(mine, oracle, self.inputs[p], point, self.work[p])
             self.free[p] -= planes.free
             return gains
 

@@ -71,15 +71,11 @@ def no_oracle(ints: I32, longs: I64, example: int, pool: F64, node: F64, labels:
 NO_INPUTS = OracleInputs(NO_INTS, NO_LONGS, NO_FLOATS, ScoreSpace(NO_FLOATS, NO_FLOATS, NO_FLOATS))
 
 
-def score_space(problem: TrainProblem, w: F64) -> ScoreSpace:
-    """Return space for the scores of one example after the other; tables that no weight fills are there."""
-    theta = problem.scores(w, np.zeros(0, np.int64))
-    return ScoreSpace(theta.node, theta.pool, basis_space(problem))
-
-
 def oracle_inputs(problem: TrainProblem, oracle: CompiledOracle, w: F64) -> OracleInputs:
-    """Return the arguments of kernels for a compiled oracle."""
-    return OracleInputs(oracle.ints, oracle.longs, np.empty(oracle.work_size), score_space(problem, w))
+    """Return the arguments of kernels for a compiled oracle; tables that no weight fills are there."""
+    theta = problem.scores(w, np.zeros(0, np.int64))
+    scores = ScoreSpace(theta.node, theta.pool, basis_space(problem))
+    return OracleInputs(oracle.ints, oracle.longs, np.empty(oracle.work_size), scores)
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -151,7 +151,7 @@ class Resumable(ABC):
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
         """Yield an iterate after each outer iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
         self._run = self._begun(problem, start)
-        yield from self._go_on(stop)
+        yield from iter(partial(self._run.iterate, stop), None)  # holds no iterate while the next one is made
 
     def certified(self) -> Iterate | None:
         """Return the newest iterate with its plane; see :class:`~ssvm_dsl.plugin_api.ConcludingTrainer`."""
@@ -177,13 +177,10 @@ class Resumable(ABC):
         """
         self._run = self._begun(problem, None)
         self._run.restore(state, {"dim": problem.dim, "n": problem.n})
-        return self._go_on(stop)
+        return iter(partial(self._run.iterate, stop), None)
 
     def _begun(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run with a copy of the options: with the trainer, which holds the run, it would be a cycle."""
         options = copy(self)
         vars(options).pop("_run", None)
         return options.begin(problem, start)
-
-    def _go_on(self, stop: StopRule) -> Iterator[Iterate]:
-        return iter(partial(self._run.iterate, stop), None)  # holds no iterate while the next one is made

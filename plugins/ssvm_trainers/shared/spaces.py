@@ -42,9 +42,9 @@ def bounded_maps(problem: TrainProblem) -> I8:
 
     Free weights are averaged, so that they are kept for all maps or for none.
     """
-    maps = problem.parameters.maps
-    any_bounded = problem.objective.l1 > 0.0 or any(one.block.lower_bound > -np.inf for one in maps)
-    return np.full(len(maps), any_bounded, dtype=np.int8)
+    objective = problem.objective
+    any_bounded = objective.l1 > 0.0 or bool((objective.lower > -np.inf).any())
+    return np.full(len(problem.parameters.maps), any_bounded, dtype=np.int8)
 
 
 def threshold(problem: TrainProblem) -> float:
@@ -53,23 +53,12 @@ def threshold(problem: TrainProblem) -> float:
     return float(objective.l1 / objective.lam) if objective.l1 and objective.lam else 0.0
 
 
-def shrunk_weights(problem: TrainProblem, free: F64) -> F64:
-    """Return the weights of free ones, ``v / (lam scale)``, with lower bounds and the L1 penalty."""
-    objective = problem.objective
-    return objective.weights(objective.lam * objective.scale * free) if bounded_maps(problem).any() else free
-
-
 def follow_plane(problem: TrainProblem, v: F64, w: F64, free: F64) -> None:
     """Write the weights of the sum ``v`` of the dual, and the free ones, unless they are the same array."""
     objective = problem.objective
     w[:] = objective.weights(v)
     if free is not w:
         free[:] = v / (objective.lam * objective.scale)
-
-
-def free_weights(problem: TrainProblem, w: F64) -> F64:
-    """Return free weights whose weights are w."""
-    return w + threshold(problem) * np.sign(w)
 
 
 def work_space(problem: TrainProblem, k: int, before: Work | None = None) -> Work:
