@@ -16,6 +16,23 @@ from ssvm_dsl.loading import (
     told_seconds,
 )
 from ssvm_dsl.plugin_api.blocking import CallOutcome, call_in_process, call_in_thread
+from ssvm_dsl.plugin_api.constraints import (
+    BestKind,
+    Bridge,
+    ConstraintKind,
+    ConstraintScores,
+    ExplainingKind,
+    MixtureKind,
+    ProjectingKind,
+    PropagatingKind,
+    Rewrite,
+    SeparableKind,
+    SizedKind,
+    StartingKind,
+    StructureOracle,
+    StructureRules,
+    UnmetKind,
+)
 from ssvm_dsl.plugin_api.example_session import (
     Clock,
     ExampleAnswer,
@@ -24,24 +41,7 @@ from ssvm_dsl.plugin_api.example_session import (
     answer_each,
     pack_answers,
 )
-from ssvm_dsl.plugin_api.hookspecs import hookimpl
-from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
-from ssvm_dsl.plugin_api.kinds.constraints import (
-    BestKind,
-    ConstraintKind,
-    ConstraintScores,
-    ExplainingKind,
-    MixtureKind,
-    ProjectingKind,
-    PropagatingKind,
-    SeparableKind,
-    SizedKind,
-    StartingKind,
-    StructureOracle,
-    StructureRules,
-    UnmetKind,
-)
-from ssvm_dsl.plugin_api.kinds.executors import (
+from ssvm_dsl.plugin_api.executors import (
     NotOpen,
     OpenShards,
     Shard,
@@ -53,8 +53,8 @@ from ssvm_dsl.plugin_api.kinds.executors import (
     ready,
     travelling,
 )
+from ssvm_dsl.plugin_api.hookspecs import hookimpl
 from ssvm_dsl.plugin_api.lawler import Ranked, Subspace, SubspaceSolver, k_best_of
-from ssvm_dsl.plugin_api.options import Option
 from ssvm_dsl.plugin_api.protocols import (
     AnswersWriter,
     Backend,
@@ -88,6 +88,7 @@ from ssvm_dsl.plugin_api.specs import (
     ExecutorSpec,
     FileContent,
     LossSpec,
+    Option,
     ReaderSpec,
     RiskForm,
     RiskSpec,

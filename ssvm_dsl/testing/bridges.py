@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -24,11 +24,9 @@ from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.constraints import best_scores
-from ssvm_dsl.testing.contract import BRIDGE
 from ssvm_dsl.testing.kind_problems import kind_problem
-from ssvm_dsl.testing.kit import HowToRun, MakingKit, NotForThisCase, Rule, some_case
+from ssvm_dsl.testing.kit import Complaint, ConformanceReport, HowToRun, MakingKit, NotForThisCase, Rule, some_case
 from ssvm_dsl.testing.problems import Problem
-from ssvm_dsl.testing.report import Complaint, ConformanceReport
 
 
 def bridge_problem(kind: str, seed: int, plugins: Registry) -> Problem:
@@ -228,7 +226,8 @@ def check_bridge(
 class BridgeKit(MakingKit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
     """The kit of bridges; a case is a problem whose constraints the bridge rewrites."""
 
-    kind, methods, rules, making = "bridge", BRIDGE, RULES, "rewritten"
+    kind, rules, making = "bridge", RULES, "rewritten"
+    methods: ClassVar = {"check": ("example",), "lower": ("example",)}
 
     def makers(self, seed: int) -> Iterator[tuple[str, Callable[[], BridgeTrial]]]:
         """Yield the problems that kinds make of a seed whose constraints the bridge may take."""

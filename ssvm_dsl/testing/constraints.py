@@ -1,6 +1,6 @@
 """The conformance kit of kinds of hard constraints: compares ``violated`` with the linear rows of the kind, and more.
 
-A check tries one problem that the kind makes.  It raises :class:`~ssvm_dsl.testing.report.Complaint`; any other
+A check tries one problem that the kind makes.  It raises :class:`~ssvm_dsl.testing.kit.Complaint`; any other
 exception is a failure, too.
 """
 
@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
 from itertools import islice, pairwise, product
-from typing import Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import BackendFault
@@ -45,11 +44,9 @@ from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.requirements.programs import program_need
 from ssvm_dsl.testing.brute_force import BruteForceSession
-from ssvm_dsl.testing.contract import CONSTRAINT
 from ssvm_dsl.testing.kind_problems import kind_problem
-from ssvm_dsl.testing.kit import HowToRun, MakingKit, NotForThisCase, Rule, some_case
+from ssvm_dsl.testing.kit import Complaint, ConformanceReport, HowToRun, MakingKit, NotForThisCase, Rule, some_case
 from ssvm_dsl.testing.problems import Problem
-from ssvm_dsl.testing.report import Complaint, ConformanceReport
 
 #: Labellings of an example for which rows are compared; those of larger ones are spread evenly.
 COMPARED = 256
@@ -89,6 +86,21 @@ def _broken(group: ConstraintGroup, true: Bools) -> Bools:
     if not isinstance(broken, np.ndarray) or broken.dtype != bool or broken.shape != (group.n_constraints,):
         raise Complaint(f"violated() returns an array of {group.n_constraints} bools, got {broken!r:.80}")
     return broken
+
+
+def _of_kind(problem: Problem, kind: Any) -> list[tuple[ConstraintGroup, Any]]:
+    """Return the constraints whose rules have some optional methods, and the rules; a problem of none is no case."""
+    found = [(group, group.rules) for group in problem.program.constraints if isinstance(group.rules, kind)]
+    if not found:
+        raise NotForThisCase
+    return found
+
+
+def _kept_truths(group: ConstraintGroup, k: int) -> Bools:
+    """Return the truth values of the literals that keep constraint k, ``shape (m, n_literals)``."""
+    one, n = group.only(np.array([k])), int(np.diff(group.literal_ptr)[k])
+    truths = np.array(list(product((False, True), repeat=n)), dtype=bool).reshape(2**n, n)
+    return np.asarray(truths[[not _broken(one, true)[0] for true in truths]])
 
 
 def _same(arrays: list[np.ndarray], others: list[np.ndarray]) -> bool:
@@ -172,21 +184,15 @@ def keeps(written: LinearRows, true: Bools) -> bool:
 
 def hulls(problem: Problem) -> None:
     """Compare the best points of ``hull`` with the best truths of the literals, of kinds that have one."""
-    if not any(isinstance(group.rules, IntegralKind) for group in problem.program.constraints):
-        raise NotForThisCase
     rng = np.random.default_rng(problem.program.n_variables)
-    for group in problem.program.constraints:
-        if not isinstance(group.rules, IntegralKind):
-            continue
+    for group, rules in _of_kind(problem, IntegralKind):
         for k in range(group.n_constraints):
-            written, n = group.rules.hull(group, k), int(np.diff(group.literal_ptr)[k])
+            written, n = rules.hull(group, k), int(np.diff(group.literal_ptr)[k])
             if written is None or n > MOST_LITERALS:
                 continue
             if wrong := row_mistakes(written, n):
                 raise Complaint(f"hull() of constraint {k}: {wrong}")
-            truths = np.array(list(product((False, True), repeat=n)), dtype=bool).reshape(2**n, n)
-            one = group.only(np.array([k]))
-            kept = truths[[not _broken(one, true)[0] for true in truths]]
+            kept = _kept_truths(group, k)
             for _ in range(4):
                 worth = rng.normal(size=n)
                 best, found = float((kept @ worth).max(initial=-np.inf)), _best_point(written, worth)
@@ -260,8 +266,7 @@ def answers(problem: Problem) -> None:
 
 def propagations(problem: Problem) -> None:
     """Compare answers of CP-SAT, with what the kind adds to its model, with the best labellings at several scores."""
-    if not any(isinstance(group.rules, PropagatingKind) for group in problem.program.constraints):
-        raise NotForThisCase
+    _of_kind(problem, PropagatingKind)
     rng = np.random.default_rng(problem.program.n_variables)
     for _ in range(3):
         theta = problem.theta.copy()
@@ -275,8 +280,7 @@ def propagations(problem: Problem) -> None:
 def maximisers(problem: Problem) -> None:
     """Compare the states of ``best_states`` with all labellings of the variables of each constraint."""
     rng = np.random.default_rng(problem.program.n_variables)
-    if not any(isinstance(group.rules, BestKind) for group in problem.program.constraints):
-        raise NotForThisCase
+    _of_kind(problem, BestKind)
     for one, node, group, k in _each(problem):
         if isinstance(group.rules, BestKind):
             _maximised(one, node + rng.normal(size=len(node)), group, k)
@@ -320,19 +324,17 @@ def _maximised(program: Program, node: F64, group: ConstraintGroup, k: int) -> N
 def mixtures(problem: Problem) -> None:
     """Compare ``best_truth`` with all truth values of the literals, ``project`` with a quadratic program over them."""
     rng = np.random.default_rng(problem.program.n_variables)
-    groups = [group for group in problem.program.constraints if isinstance(group.rules, MixtureKind)]
+    groups = [group for group, _ in _of_kind(problem, MixtureKind)]
     small = [(one, k) for one in groups for k in np.flatnonzero(np.diff(one.literal_ptr) <= MOST_LITERALS).tolist()]
     if not small:
         raise NotForThisCase
     for group, k in small:
-        single = group.only(np.array([k]))
-        truths = np.array(list(product((False, True), repeat=len(single.variable))), dtype=bool)
-        kept = truths[[not _broken(single, true)[0] for true in truths]]
+        kept = _kept_truths(group, k)
         for decided in (0.0, 0.2, 0.5):
-            _mixed(group, k, kept, np.where(rng.random(truths.shape[1]) < decided, np.inf, 1.0), rng)
+            _mixed(group, k, kept, np.where(rng.random(kept.shape[1]) < decided, np.inf, 1.0), rng)
 
 
-def _mixed(group: ConstraintGroup, k: int, kept: NDArray[np.bool_], size: F64, rng: np.random.Generator) -> None:
+def _mixed(group: ConstraintGroup, k: int, kept: Bools, size: F64, rng: np.random.Generator) -> None:
     """Compare at random gains and a random point; ``size`` is infinite for literals that are decided."""
     assert isinstance(group.rules, MixtureKind)
     gain = rng.normal(size=len(size)) * size
@@ -460,7 +462,8 @@ def check_constraint(
 class ConstraintKit(MakingKit[ConstraintSpec, Rule[ConstraintSpec, Problem], Problem]):
     """The kit of kinds of constraints; a case is a problem that the kind makes."""
 
-    kind, methods, rules, making = "constraint", CONSTRAINT, RULES, "problems"
+    kind, rules, making = "constraint", RULES, "problems"
+    methods: ClassVar = {"violated": ("group", "true"), "rows": ("group", "k"), "problem": ("rng",)}
 
     def makers(self, seed: int) -> Iterator[tuple[str, Callable[[], Problem]]]:
         """Yield the problem that the kind makes of a seed."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 from uuid import uuid4
 
 import numpy as np
@@ -32,9 +32,7 @@ from ssvm_dsl.learning.shards.fit import Strength, shard_problem
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.plugin_api import ExecutorSpec, ShardExecutor
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.contract import EXECUTOR
-from ssvm_dsl.testing.kit import HowToRun, Kit, NotForThisCase, Rule
-from ssvm_dsl.testing.report import Complaint, ConformanceReport
+from ssvm_dsl.testing.kit import Complaint, ConformanceReport, HowToRun, Kit, NotForThisCase, Rule
 
 
 class Tagger(Model):
@@ -334,17 +332,17 @@ def _same(answers: Any, wanted: list[Any], what: str) -> None:
 
 
 #: All checks, in the order of the report.
-EXECUTOR_RULES = (
-    Rule[ExecutorSpec, ExecutorTrial]("number of shards", size),
-    Rule[ExecutorSpec, ExecutorTrial]("order", order),
-    Rule[ExecutorSpec, ExecutorTrial]("other shards", replaced),
-    Rule[ExecutorSpec, ExecutorTrial]("shards stay open", kept, lambda spec: spec.keeps),
-    Rule[ExecutorSpec, ExecutorTrial]("calls on one shard", in_turn),
-    Rule[ExecutorSpec, ExecutorTrial]("errors", errors),
-    Rule[ExecutorSpec, ExecutorTrial]("sums of a fit", sums),
-    Rule[ExecutorSpec, ExecutorTrial]("limits", limits, once=True, optional=True),
-    Rule[ExecutorSpec, ExecutorTrial]("lost workers", lost, optional=True),
-    Rule[ExecutorSpec, ExecutorTrial]("close", closes, once=True),
+EXECUTOR_RULES: tuple[Rule[ExecutorSpec, ExecutorTrial], ...] = (
+    Rule("number of shards", size),
+    Rule("order", order),
+    Rule("other shards", replaced),
+    Rule("shards stay open", kept, lambda spec: spec.keeps),
+    Rule("calls on one shard", in_turn),
+    Rule("errors", errors),
+    Rule("sums of a fit", sums),
+    Rule("limits", limits, once=True, optional=True),
+    Rule("lost workers", lost, optional=True),
+    Rule("close", closes, once=True),
 )
 
 
@@ -389,7 +387,8 @@ def check_executor(
 class ExecutorKit(Kit[ExecutorSpec, Rule[ExecutorSpec, ExecutorTrial], ExecutorTrial]):
     """The kit of executors; a case is a number of shards."""
 
-    kind, methods, rules = "executor", EXECUTOR, EXECUTOR_RULES
+    kind, rules = "executor", EXECUTOR_RULES
+    methods: ClassVar = {"start": ("shards",), "run": ("function", "calls"), "close": ()}
 
     def arguments(self) -> dict[str, Any]:
         """Return the executor's options."""

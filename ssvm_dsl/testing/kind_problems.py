@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules.custom_rules import CustomRules
 from ssvm_dsl.ir import Program, Theta
+from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.plugin_api import ConstraintKind, ConstraintSpec
 from ssvm_dsl.registry import Registry, registry
@@ -146,3 +149,62 @@ def kind_problems(kind: str, n: int, seed: int = 0, plugins: Registry | None = N
     """Yield n problems of a kind."""
     for number in range(n):
         yield kind_problem(kind, 1000 * seed + number, plugins)
+
+
+# -- problems of users' own structures, ``Custom(y, oracle=...)`` ----------------------------------------------------
+
+
+class FewMoved:
+    """At most ``most`` variables differ from their first state: a structure for the kit.
+
+    Parameters
+    ----------
+    most : int
+    """
+
+    exact = True
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def feasible(self, labels: I32) -> bool:
+        """Return whether few enough variables have moved."""
+        return int((labels != 0).sum()) <= self.most
+
+    def best(self, scores: F64) -> I32 | None:
+        """Return the best states: variables move where the first state is forbidden, and where moving gains most."""
+        away = scores[:, 1:].argmax(axis=1)
+        with np.errstate(invalid="ignore"):
+            gain = np.where(scores[:, 0] == -np.inf, np.inf, scores[:, 1:].max(axis=1) - scores[:, 0])
+        moved = np.argsort(-gain, kind="stable")[: self.most]
+        moved = moved[gain[moved] > 0.0]
+        if (gain == np.inf).sum() > self.most:
+            return None
+        out = np.zeros(len(scores), dtype=np.int32)
+        out[moved] = 1 + away[moved]
+        return out
+
+
+def custom_problems(kind: str, n: int, seed: int = 0) -> Iterator[Problem]:
+    """Yield small problems with the kit's structure in most examples, and an additional variable in some."""
+    for number in range(n):
+        rng = np.random.default_rng([seed, number])
+        sizes, spare = rng.integers(0, 4, 4), rng.integers(0, 2, 4)
+        there = rng.random(4) < 0.8
+        n_states, most = int(rng.integers(2, 4)), int(rng.integers(0, 3))
+        var_ptr, card = pointers(sizes + spare), np.full(int((sizes + spare).sum()), n_states, dtype=np.int32)
+        lists = [np.tile(np.arange(size, dtype=np.int32), n_states) for size in sizes[there]]
+        states = [np.repeat(np.arange(n_states, dtype=np.int32), size) for size in sizes[there]]
+        group = ConstraintGroup(
+            kind, "few moved", pointers(there.astype(np.int64)), pointers(sizes[there] * n_states),
+            np.concatenate([np.zeros(0, np.int32), *lists]), np.concatenate([np.zeros(0, np.int32), *states]),
+            np.zeros(int(sizes[there].sum()) * n_states, dtype=bool), {"size_0": sizes[there].astype(np.int64)},
+        )  # fmt: skip
+        name = "ssvm_dsl.testing.kind_problems:FewMoved"
+        oracle = CustomOracle(name, FewMoved, (("most", most),), (0,), n_states, True)
+        group = replace(group, oracle=oracle, rules=CustomRules(oracle))
+        allowed = rng.random(int(card.sum())) < 0.85 if rng.random() < 0.5 else None
+        program = Program(var_ptr, card, (), (group,), allowed=allowed).validate()
+        scores = rng.integers(-3, 4, program.n_states) if rng.random() < 0.5 else rng.normal(size=program.n_states)
+        theta = Theta.of(program, scores.astype(float))
+        yield Problem(f"custom_problems({kind!r}, seed={seed})[{number}]", program, theta)

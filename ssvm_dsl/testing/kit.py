@@ -7,21 +7,277 @@ cases, catching exceptions, and the definition of a pass.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
+from inspect import signature
 from itertools import islice
+from pathlib import Path
+from textwrap import indent
 from time import perf_counter
+from types import MethodType
 from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar
 
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.plugin_api.specs import Spec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
-from ssvm_dsl.testing.contract import authors_line, require_call, require_methods
-from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport, Failure
 from ssvm_dsl.testing.watch import TimeIsUp, Watch, begin_case, case_done
+from ssvm_dsl.units import seconds_text
+
+# -- the findings of a kit, as text and as plain data --------------------------------------------------------------
+#
+# The findings of a conformance kit, as text and as plain data.
+
+
+class Complaint(Exception):
+    """A mistake of a plug-in, in words for its author."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One problem on which a check failed.
+
+    Parameters
+    ----------
+    problem : str
+        The Python expression that reproduces the problem.
+    text : str
+        The question, the expected and the found answer.
+    """
+
+    problem: str
+    text: str
+
+
+@dataclass(eq=False)
+class Check:
+    """One kind of check over all problems it applies to.
+
+    Parameters
+    ----------
+    name : str
+    cases : int
+        Problems tried.
+    failures : list of Failure
+    seconds : float
+        How long it took.
+    """
+
+    name: str
+    cases: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> int:
+        """Number of cases without failure."""
+        return max(self.cases - len(self.failures), 0)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there were cases and all passed."""
+        return self.cases > 0 and not self.failures
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain data."""
+        failures = [{"problem": failure.problem, "text": failure.text} for failure in self.failures]
+        return {
+            "name": self.name,
+            "ok": self.ok,
+            "cases": self.cases,
+            "passed": self.passed,
+            "failures": failures,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def line(self, timed: bool = False) -> str:
+        """Return the line of the check in the report, without its failures."""
+        took = f", {seconds_text(self.seconds)}" if timed else ""
+        if self.ok:
+            return f"ok    {self.name}: {self.cases} case{'s' if self.cases > 1 else ''}{took}"
+        if not self.failures:
+            return f"FAIL  {self.name}: claimed, but no problem could test it; that is not a pass"
+        return f"FAIL  {self.name}: {self.passed} of {self.cases} cases passed{took}"
+
+
+@dataclass
+class ConformanceReport:
+    """All checks of one plug-in.
+
+    Parameters
+    ----------
+    name : str
+    seed, n_problems : int
+        Arguments that reproduce the problems.
+    checks : list of Check
+    not_claimed : list of str
+        Checks that do not apply, because the plug-in does not make the tested claim.
+    refusals : dict of str to int
+        Reasons for refusing problems that the description of the plug-in covers, with their counts.
+    kind : str
+        ``"backend"``, ``"trainer"``, ``"constraint"``, ``"bridge"``, ``"loss"`` or ``"executor"``.
+    """
+
+    name: str
+    seed: int
+    n_problems: int
+    checks: list[Check] = field(default_factory=list)
+    not_claimed: list[str] = field(default_factory=list)
+    refusals: dict[str, int] = field(default_factory=dict)
+    kind: str = "backend"
+
+    @property
+    def ok(self) -> bool:
+        """Whether there were checks and all passed."""
+        return bool(self.checks) and all(check.ok for check in self.checks)
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the checks that failed."""
+        return [check.name for check in self.checks if not check.ok]
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "ok": self.ok,
+            "seed": self.seed,
+            "n_problems": self.n_problems,
+            "checks": [check.summary() for check in self.checks],
+            "not_claimed": list(self.not_claimed),
+            "refusals": dict(self.refusals),
+        }
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, timed: bool = False) -> str:
+        """Return the report as text; equal failures of several checks are shown once.
+
+        Parameters
+        ----------
+        timed : bool
+            Whether each check has its seconds.
+        """
+        count = f"{len(self.failed)} of {len(self.checks)} checks failed"
+        what = "training problems" if self.kind == "trainer" else "random problems"
+        verdict = f"all {len(self.checks)} checks passed" if self.ok else count
+        lines = [f"{self.kind} '{self.name}': {verdict} (seed {self.seed}, {self.n_problems} {what})"]
+        same: dict[str, list[Check]] = {}
+        for check in self.checks:
+            for failure in check.failures[:1]:
+                same.setdefault(_bare(failure.text), []).append(check)
+        for check in self.checks:
+            line, first = f"  {check.line(timed)}", next(iter(check.failures), None)
+            if first is None:
+                lines.append(line)
+                continue
+            alike = same[_bare(first.text)]
+            if check is not alike[0]:
+                lines.append(f"{line}: as in '{alike[0].name}'")
+                continue
+            lines.append(f"{line}; the same in {len(alike)} checks" if len(alike) > 1 else line)
+            message = f"on {first.problem}:\n{indent(first.text, '  ')}" if first.problem else first.text
+            lines.append(indent(message, " " * 10))
+        if self.not_claimed:
+            lines.append(f"  not claimed: {', '.join(self.not_claimed)}")
+        lines += [f"  refused {count} times: {reason}" for reason, count in self.refusals.items()]
+        return "\n".join(lines)
+
+
+def _bare(text: str) -> str:
+    """Return a failure without what differs from check to check: the question, and addresses in memory."""
+    return re.sub(r"\Atask .*\n|0x[0-9a-f]+", "", text)
+
+
+# -- an author's class has the methods of the contract, with the arguments that the host passes --------------------
+#
+# Without these checks an author would see Python's message about a call deep in the host.
+
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+def require_methods(made: object, methods: Mapping[str, Sequence[str]]) -> None:
+    """Refuse an object that lacks a method, or whose method takes other arguments.
+
+    Raises
+    ------
+    Complaint
+        Names the class, the method and its arguments.
+    """
+    owner = type(made).__name__
+    for name, arguments in methods.items():
+        method = getattr(made, name, None)
+        call = f"{name}({', '.join(arguments)})"
+        if not callable(method):
+            raise Complaint(f"{owner} has no method {call}")
+        if (form := _misfit(method, *arguments)) is not None:
+            raise Complaint(f"{owner}.{name} is called as {call}, but its arguments are {form}")
+
+
+def require_call(
+    function: Callable[..., Any], options: Mapping[str, Any], arguments: Sequence[str] = (), how: str = "made by"
+) -> None:
+    """Refuse a class or function that cannot be called with some arguments, and with its options by name.
+
+    Raises
+    ------
+    Complaint
+        Names the call that fails.
+    """
+    if (form := _misfit(function, *arguments, **options)) is not None:
+        name = getattr(function, "__name__", repr(function))
+        call = f"{name}({', '.join([*arguments, *(f'{key}=...' for key in options)])})"
+        raise Complaint(f"it is {how} {call}, but its arguments are {form}")
+
+
+def _misfit(function: Callable[..., Any], *args: Any, **named: Any) -> str | None:
+    """Return the signature of a function that refuses these arguments; ``None`` if it takes them or has none."""
+    if isinstance(function, MethodType) and _takes(function.__func__, (function.__self__, *args), named):
+        return None
+    try:
+        form = signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        form.bind(*args, **named)
+    except TypeError:
+        return str(form)
+    return None
+
+
+def _takes(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether a function certainly takes arguments; its signature is found once, for objects of a class in turn."""
+    try:
+        _signature(function).bind(*args, **named)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+_signature = lru_cache(maxsize=256)(signature)
+
+
+def authors_line(err: BaseException) -> str:
+    """Return where in the author's program an exception comes from, ``" (file.py:12, in solve)"``; may be empty."""
+    trace, line, file, ours = err.__traceback__, "", "", True
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename.startswith(_PACKAGE):
+            ours = True
+        elif (ours and "importlib" not in code.co_filename) or code.co_filename == file:  # not in NumPy, say
+            file, ours = code.co_filename, False
+            line = f" ({Path(file).name}:{trace.tb_lineno}, in {code.co_name})"
+        trace = trace.tb_next
+    return line
+
+
+# -- kits and their rules --------------------------------------------------------------------------------------------
 
 #: A check ends after this many failures.
 MAX_FAILURES = 3
@@ -43,8 +299,6 @@ class Trial(Protocol):
     @property
     def name(self) -> str:
         """An expression that reproduces the case, for reports."""
-
-
 
 
 class HowToRun(TypedDict, total=False):
@@ -81,7 +335,7 @@ class Rule(Generic[S, T]):
     ----------
     name : str
     run : callable
-        Raises on a failure: a :class:`~ssvm_dsl.testing.report.Complaint`, or the exception of the plug-in.
+        Raises on a failure: a :class:`~ssvm_dsl.testing.kit.Complaint`, or the exception of the plug-in.
     claimed : callable
         Whether the description of a plug-in makes the claim that the check tests.
     optional : bool

@@ -1,6 +1,6 @@
 """The conformance kit for losses: prices of single examples against batches, other batches and later calls.
 
-A check gets a :class:`LossTrial` and raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception comes from
+A check gets a :class:`LossTrial` and raises :class:`~ssvm_dsl.testing.kit.Complaint`; any other exception comes from
 the loss and is a failure, too.
 """
 
@@ -17,9 +17,7 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import LossSpec
 from ssvm_dsl.plugin_api.hosting.packed_loss import PackedLoss, packed_loss
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.contract import require_call
-from ssvm_dsl.testing.kit import HowToRun, Kit, Rule
-from ssvm_dsl.testing.report import Complaint, ConformanceReport
+from ssvm_dsl.testing.kit import Complaint, ConformanceReport, HowToRun, Kit, Rule, require_call
 
 #: Numbers of variables of the examples of each batch, and numbers of states.
 BATCHES = ((1,), (3,), (4, 4, 4), (2, 5, 1, 3), (3, 0, 2, 2), (0,), ())

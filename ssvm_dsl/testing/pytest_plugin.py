@@ -13,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api.specs import Spec
-    from ssvm_dsl.testing.report import ConformanceReport
+    from ssvm_dsl.testing.kit import ConformanceReport
 
 
 class Conformance(Protocol):
@@ -23,88 +23,30 @@ class Conformance(Protocol):
         """Run ``ssvm_dsl.testing.check_...`` on a plug-in, given by name or description."""
 
 
-@pytest.fixture
-def backend_conformance(conformance_stream: int) -> Conformance:
-    """Return a function that checks a backend and fails the test with the whole report unless all is well.
+def _conformance(kind: str) -> Callable[[int], Conformance]:
+    """Return the fixture that runs the kit of a kind of plug-ins."""
+
+    def conformance(conformance_stream: int) -> Conformance:
+        from ssvm_dsl import testing
+
+        return _failing(getattr(testing, f"check_{kind}"), conformance_stream)
+
+    conformance.__doc__ = f"""Return a function that checks a {kind}; a test fails with the report unless all is well.
 
     Examples
     --------
-    >>> def test_my_solver(backend_conformance):
-    ...     backend_conformance("my-solver", n_problems=100)
+    >>> def test_mine({kind}_conformance):
+    ...     {kind}_conformance("my-{kind}")
     """
-    from ssvm_dsl.testing import check_backend
-
-    return _failing(check_backend, conformance_stream)
+    return pytest.fixture(conformance, name=f"{kind}_conformance")
 
 
-@pytest.fixture
-def trainer_conformance(conformance_stream: int) -> Conformance:
-    """Return a function that checks a trainer and fails the test with the whole report unless all is well.
-
-    Examples
-    --------
-    >>> def test_my_trainer(trainer_conformance):
-    ...     trainer_conformance("my-trainer", options={"rate": 0.5})
-    """
-    from ssvm_dsl.testing import check_trainer
-
-    return _failing(check_trainer, conformance_stream)
-
-
-@pytest.fixture
-def constraint_conformance(conformance_stream: int) -> Conformance:
-    """Return a function that checks a kind of constraints and fails the test unless all is well.
-
-    Examples
-    --------
-    >>> def test_my_kind(constraint_conformance):
-    ...     constraint_conformance("my-kind", n_problems=50)
-    """
-    from ssvm_dsl.testing import check_constraint
-
-    return _failing(check_constraint, conformance_stream)
-
-
-@pytest.fixture
-def bridge_conformance(conformance_stream: int) -> Conformance:
-    """Return a function that checks a bridge and fails the test unless all is well.
-
-    Examples
-    --------
-    >>> def test_my_bridge(bridge_conformance):
-    ...     bridge_conformance("my-bridge", n_problems=50)
-    """
-    from ssvm_dsl.testing import check_bridge
-
-    return _failing(check_bridge, conformance_stream)
-
-
-@pytest.fixture
-def loss_conformance(conformance_stream: int) -> Conformance:
-    """Return a function that checks a loss and fails the test unless all is well.
-
-    Examples
-    --------
-    >>> def test_my_loss(loss_conformance):
-    ...     loss_conformance("my-loss", options={"power": 2})
-    """
-    from ssvm_dsl.testing import check_loss
-
-    return _failing(check_loss, conformance_stream)
-
-
-@pytest.fixture
-def executor_conformance(conformance_stream: int) -> Conformance:
-    """Return a function that checks an executor and fails the test unless all is well.
-
-    Examples
-    --------
-    >>> def test_my_executor(executor_conformance):
-    ...     executor_conformance("my-executor", options={"workers": 2})
-    """
-    from ssvm_dsl.testing import check_executor
-
-    return _failing(check_executor, conformance_stream)
+backend_conformance = _conformance("backend")
+trainer_conformance = _conformance("trainer")
+constraint_conformance = _conformance("constraint")
+bridge_conformance = _conformance("bridge")
+loss_conformance = _conformance("loss")
+executor_conformance = _conformance("executor")
 
 
 @pytest.fixture(scope="session")

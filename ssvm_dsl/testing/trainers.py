@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from itertools import islice, product
 from threading import Thread
 from time import sleep
-from typing import Any, Unpack, cast
+from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
@@ -50,9 +50,7 @@ from ssvm_dsl.plugin_api import (
 )
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
-from ssvm_dsl.testing.contract import TRAINER
-from ssvm_dsl.testing.kit import HowToRun, Kit, Rule
-from ssvm_dsl.testing.report import Complaint, ConformanceReport
+from ssvm_dsl.testing.kit import Complaint, ConformanceReport, HowToRun, Kit, Rule
 from ssvm_dsl.testing.training import Around, problem_of
 
 #: The backend whose answers serve as reference.
@@ -73,15 +71,10 @@ class FreeChain(Model):
     loss = Hamming(y)
 
 
-class BoundedChain(Model):
+class BoundedChain(FreeChain):
     """Chains; weights of pairs are not negative."""
 
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, 2)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y), nonneg=True)
-    loss = Hamming(y)
+    trans = Factor(chain(FreeChain.y), nonneg=True)
 
 
 class OneLabel(Model):
@@ -609,7 +602,8 @@ class TrainerKit(Kit[TrainerSpec, Rule[TrainerSpec, TrainerTrial], TrainerTrial]
         The risks of the problems, all kinds of them if empty.
     """
 
-    kind, methods, rules = "trainer", TRAINER, TRAINER_RULES
+    kind, rules = "trainer", TRAINER_RULES
+    methods: ClassVar = {"steps": ("problem", "stop", "start")}
 
     def __init__(self, spec: TrainerSpec, *, risks: Collection[str], seed: int, **settings: Any) -> None:
         self.problems = list(cases_of(spec.needs, seed, frozenset(risks)))

@@ -21,7 +21,7 @@ from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Stop, Task, Topolog
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.backends.judge import Judge
-from ssvm_dsl.testing.backends.planted import PlantedJudge, planted, planted_chain
+from ssvm_dsl.testing.backends.limits import PlantedJudge, planted, planted_chain
 from ssvm_dsl.testing.problems import Recipe, random_problem
 
 SPECS = {spec.name: spec for spec in registry().specs(BackendSpec) if registry().owner(spec).bundled}

@@ -24,8 +24,7 @@ from ssvm_backends.programs.rounding import rounded
 from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop, Task, Topology
 from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
-from ssvm_dsl.testing.corner_cases import catalogue
-from ssvm_dsl.testing.problems import Recipe, Scores, seeded
+from ssvm_dsl.testing.problems import Recipe, Scores, catalogue, seeded
 
 SOLVERS = ["glop", "pdlp", "highs"]
 ROUNDINGS = ["argmax", "threshold", "conditional", "by-class"]

@@ -23,9 +23,8 @@ from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.backends.checks import BackendTrial
 from ssvm_dsl.testing.backends.conformance import RULES
 from ssvm_dsl.testing.backends.judge import Judge
-from ssvm_dsl.testing.kit import NotForThisCase
+from ssvm_dsl.testing.kit import Complaint, NotForThisCase
 from ssvm_dsl.testing.problems import random_problem, random_recipe
-from ssvm_dsl.testing.report import Complaint
 
 UNIT, SHORT, LIMIT = "problems", 4, 60
 

@@ -19,8 +19,8 @@ from ssvm_dsl.plugin_api import BackendSpec, program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.backends.judge import Judge
+from ssvm_dsl.testing.kit import Complaint
 from ssvm_dsl.testing.problems import Problem
-from ssvm_dsl.testing.report import Complaint
 
 UNIT = "answers"
 SHORT = 2

@@ -17,7 +17,7 @@ from ssvm_dsl.kernels.compiled_oracles import MESSAGE_SIGNATURE, SIGNATURE
 from ssvm_dsl.plugin_api import BackendSpec, CompiledMessages, CompiledOracle, add_marginals
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce
-from ssvm_dsl.testing.corner_cases import catalogue
+from ssvm_dsl.testing.problems import catalogue
 from writable import open_writable
 
 NOTHING = (np.zeros(1, np.int32), np.zeros(1, np.int64))

@@ -19,7 +19,7 @@ from ssvm_dsl.ir import Caps, Guarantee, Limits, Primal, Question, Solution, Sto
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce, BruteForceSession
-from ssvm_dsl.testing.corner_cases import catalogue
+from ssvm_dsl.testing.problems import catalogue
 
 
 @pytest.mark.parametrize("name", STRUCTURES)

@@ -17,7 +17,7 @@ from ssvm_dsl.ir import Ability, Caps, CountTables, Guarantee, Need, Question, T
 from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
-from ssvm_dsl.testing.corner_cases import catalogue
+from ssvm_dsl.testing.problems import catalogue
 
 EXACT = Caps(topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=3)
 SMALL = Need(n_examples=2, n_variables=4, max_labellings=4.0)

@@ -30,7 +30,7 @@ from ssvm_dsl import (
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.io.networkx_graph import FACTOR, VARIABLE
 from ssvm_dsl.ir.graph_problem import GraphProblem
-from ssvm_dsl.testing.corner_cases import catalogue as corner_cases
+from ssvm_dsl.testing.problems import catalogue as corner_cases
 
 
 def test_a_networkx_graph_is_a_problem():

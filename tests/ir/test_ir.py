@@ -15,8 +15,7 @@ from ssvm_dsl.ir import Block, ConstraintGroup, Group, Primal, Program, Solution
 from ssvm_dsl.ir.ragged import contiguous, members, owners, pointers, positions, runs
 from ssvm_dsl.ir.solution import join_solutions, label_ptr, select
 from ssvm_dsl.plugin_api import program_need, score_labels
-from ssvm_dsl.testing.corner_cases import catalogue
-from ssvm_dsl.testing.problems import Recipe, grouped, seeded
+from ssvm_dsl.testing.problems import Recipe, catalogue, grouped, seeded
 from ssvm_dsl.testing.strategies import problems
 
 

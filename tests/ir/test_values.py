@@ -21,7 +21,7 @@ PACKAGES = ("ssvm_dsl", "ssvm_backends", "ssvm_bridges", "ssvm_constraints", "ss
 SETTINGS = {
     "ssvm_dsl.ir.features.Block", "ssvm_dsl.ir.need.Caps", "ssvm_dsl.ir.need.Limits", "ssvm_dsl.ir.need.Need",
     "ssvm_dsl.learning.counting.kernels.InputKernel", "ssvm_dsl.learning.driver.pairings.Pairing",
-    "ssvm_dsl.plugin_api.example_session.Clock", "ssvm_dsl.plugin_api.options.Option",
+    "ssvm_dsl.plugin_api.example_session.Clock", "ssvm_dsl.plugin_api.specs.Option",
     "ssvm_dsl.plugin_api.specs.BackendSpec", "ssvm_dsl.plugin_api.specs.RiskSpec",
     "ssvm_dsl.plugin_api.specs.TrainerNeeds", "ssvm_dsl.plugin_api.training.StopRule",
     "ssvm_papers.results.experiment.Experiment", "ssvm_dsl.testing.problems.Recipe",

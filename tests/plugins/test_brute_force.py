@@ -17,9 +17,8 @@ from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import ConstraintGroup, Limits, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.plugin_api import program_need, score_labels
 from ssvm_dsl.testing.brute_force import MAX_LABELLINGS, BruteForce
-from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import MAX_LABELLINGS as LIMIT
-from ssvm_dsl.testing.problems import Recipe, seeded
+from ssvm_dsl.testing.problems import Recipe, catalogue, seeded
 from ssvm_dsl.testing.strategies import problems, recipes
 
 CASES = catalogue()
@@ -236,7 +235,7 @@ def test_brute_force_needs_no_numba():
         "import sys; sys.modules['numba'] = None\n"
         "from ssvm_dsl.ir import Question\n"
         "from ssvm_dsl.testing.brute_force import BruteForce\n"
-        "from ssvm_dsl.testing.corner_cases import catalogue\n"
+        "from ssvm_dsl.testing.problems import catalogue\n"
         "for problem in catalogue().values():\n"
         "    BruteForce().open(problem.program, {}).solve(Question(problem.theta))\n"
     )

@@ -73,7 +73,7 @@ import json
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.plugin_api import BackendSpec, program_need
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.corner_cases import catalogue
+from ssvm_dsl.testing.problems import catalogue
 
 problem = catalogue()["shared table rows"]
 need, known = program_need(problem.program), registry()

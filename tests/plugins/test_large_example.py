@@ -10,7 +10,7 @@ from ssvm_dsl.ir import Caps, Guarantee, Solution, Topology
 from ssvm_dsl.plugin_api import Verdict
 from ssvm_dsl.testing.backends import limits
 from ssvm_dsl.testing.backends.limits import SIZES, check_large_example
-from ssvm_dsl.testing.report import Complaint
+from ssvm_dsl.testing.kit import Complaint
 
 CAPS = Caps(topology=Topology.LOOPY, guarantee=Guarantee.HEURISTIC)
 

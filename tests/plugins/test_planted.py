@@ -12,7 +12,7 @@ from sloppy_backends import spec_of as described
 from ssvm_dsl.ir import Caps, Question, Solution, Stop, Task, Topology
 from ssvm_dsl.plugin_api import Verdict, score_labels
 from ssvm_dsl.testing import check_backend
-from ssvm_dsl.testing.backends.planted import PlantedJudge, planted, planted_chain
+from ssvm_dsl.testing.backends.limits import PlantedJudge, planted, planted_chain
 from ssvm_dsl.testing.brute_force import BruteForceSession
 
 CAPS = {

@@ -9,7 +9,7 @@ import sloppy_trainers
 
 from ssvm_dsl.ir import Task
 from ssvm_dsl.testing import check_backend, check_trainer
-from ssvm_dsl.testing.contract import authors_line
+from ssvm_dsl.testing.kit import authors_line
 
 #: The class -> (the check that fails first, what it says).
 BACKENDS = {

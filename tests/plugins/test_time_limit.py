@@ -9,7 +9,7 @@ from ssvm_dsl.ir import Caps, Solution, Stop, Task, Topology
 from ssvm_dsl.plugin_api import Verdict
 from ssvm_dsl.testing.backends import limits
 from ssvm_dsl.testing.backends.limits import LEAST, MOST_COPIES, N_EXAMPLES, check_time_limit
-from ssvm_dsl.testing.report import Complaint
+from ssvm_dsl.testing.kit import Complaint
 
 CAPS = Caps(topology=Topology.CHAIN)
 

@@ -31,8 +31,7 @@ from ssvm_dsl.plugin_api import BackendSpec, Clock, ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import open_session
 from ssvm_dsl.testing.brute_force import BruteForceSession
-from ssvm_dsl.testing.corner_cases import catalogue
-from ssvm_dsl.testing.problems import Recipe, Scores, seeded
+from ssvm_dsl.testing.problems import Recipe, Scores, catalogue, seeded
 
 KINDS = (
     "matching", "transport", "runs", "arborescence", "projective-tree", "path", "circuit", "segmentation", "linear",

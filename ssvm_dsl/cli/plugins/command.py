@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ssvm_dsl.learning.driver.pairings import Pairing
     from ssvm_dsl.registry import PluginProblem
-    from ssvm_dsl.testing.report import ConformanceReport
+    from ssvm_dsl.testing.kit import ConformanceReport
 
 
 # -- ``ssvm plugins list``: everything that is installed, and what was left out and why ----------------------------

@@ -9,8 +9,7 @@ from math import isfinite
 from typing import Any
 
 from ssvm_dsl.errors import PluginError, meant
-from ssvm_dsl.plugin_api.options import Option
-from ssvm_dsl.plugin_api.specs import BackendSpec, OptionedSpec, RiskSpec, Spec, TrainerSpec
+from ssvm_dsl.plugin_api.specs import BackendSpec, Option, OptionedSpec, RiskSpec, Spec, TrainerSpec
 from ssvm_dsl.registry import KINDS, Registry, word
 
 

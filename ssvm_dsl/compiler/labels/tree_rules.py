@@ -16,7 +16,7 @@ from ssvm_dsl.lang.grammars.grammar import LEFT, Grammar, grammar_numbers
 from ssvm_dsl.lang.grammars.parse_tree import PART, plain_label
 
 if TYPE_CHECKING:
-    from ssvm_dsl.plugin_api.kinds.constraints import ConstraintScores
+    from ssvm_dsl.plugin_api.constraints import ConstraintScores
 
 #: Looks at rules, and where they divide, that some tree of a sentence is searched for with, at most.
 MOST_LOOKS = 2**26

@@ -15,8 +15,8 @@ from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.shapes import first_of_each
+from ssvm_dsl.plugin_api.constraints import Bridge, Rewrite
 from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.protocols import Verdict
 from ssvm_dsl.plugin_api.specs import BridgeSpec
 from ssvm_dsl.registry import Registry

@@ -24,7 +24,7 @@ from ssvm_dsl.ir.ragged import members, pointers, positions, runs
 from ssvm_dsl.ir.shapes import Shapes, kinds_of_rows
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.kinds.bridges import Rewrite
+from ssvm_dsl.plugin_api.constraints import Rewrite
 
 
 @dataclass(frozen=True, eq=False)

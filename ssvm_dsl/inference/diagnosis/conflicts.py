@@ -21,7 +21,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.kinds.constraints import UnmetKind
+from ssvm_dsl.plugin_api.constraints import UnmetKind
 
 #: Programs that are solved at most, and seconds for each.
 MOST_TRIALS, TRIAL_SECONDS = 300, 2.0

@@ -24,7 +24,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.kinds.constraints import ExplainingKind, UnmetKind
+from ssvm_dsl.plugin_api.constraints import ExplainingKind, UnmetKind
 from ssvm_dsl.registry import Registry, registry
 
 

@@ -16,8 +16,7 @@ from ssvm_dsl.inference.rules.custom_rules import CustomRules
 from ssvm_dsl.ir.constraints import ConstraintGroup, IntegralKind, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.hosting.contained import contained, read_only
-from ssvm_dsl.plugin_api.kinds.constraints import (
+from ssvm_dsl.plugin_api.constraints import (
     BestKind,
     ConstraintKind,
     ConstraintScores,
@@ -29,8 +28,8 @@ from ssvm_dsl.plugin_api.kinds.constraints import (
     SizedKind,
     StartingKind,
 )
-from ssvm_dsl.plugin_api.options import Option
-from ssvm_dsl.plugin_api.specs import ConstraintSpec
+from ssvm_dsl.plugin_api.hosting.contained import contained, read_only
+from ssvm_dsl.plugin_api.specs import ConstraintSpec, Option
 from ssvm_dsl.registry import Registry
 
 #: The methods of a :class:`~ssvm_dsl.plugin_api.ConstraintKind`.

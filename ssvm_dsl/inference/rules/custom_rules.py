@@ -13,8 +13,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle, LinearRows
+from ssvm_dsl.plugin_api.constraints import ConstraintScores
 from ssvm_dsl.plugin_api.hosting.contained import contained, read_only
-from ssvm_dsl.plugin_api.kinds.constraints import ConstraintScores
 
 #: Small problems have at most so many labellings.
 MOST_LABELLINGS = 2**10

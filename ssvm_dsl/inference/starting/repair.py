@@ -15,7 +15,7 @@ from ssvm_dsl.ir.constraints import ConstraintGroup, broken_constraints
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers, runs, slices
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.kinds.constraints import ConstraintScores, StartingKind
+from ssvm_dsl.plugin_api.constraints import ConstraintScores, StartingKind
 from ssvm_dsl.scores.labellings import score_labels
 
 #: How often all that is broken is repaired.

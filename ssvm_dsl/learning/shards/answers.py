@@ -16,7 +16,7 @@ from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import DataError, MissingAnswerError, NoLabellingError, OutOfTime, TimeLimitWarning
 from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.parts import DataPart, PartitionedDataset, has_examples
-from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor, ShardFunction
+from ssvm_dsl.plugin_api.executors import ShardExecutor, ShardFunction
 
 #: Called with a part and its labellings, where the part is; what it returns travels back.
 Write = Callable[[Any, list[Any]], Any]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.learning.shards.parts import DataPart
-from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor, ShardFunction
+from ssvm_dsl.plugin_api.executors import ShardExecutor, ShardFunction
 
 
 class Warned(NamedTuple):

@@ -17,12 +17,13 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ssvm_dsl.ir.need import Caps
-from ssvm_dsl.plugin_api.options import KINDS, Option
 from ssvm_dsl.plugin_api.specs import (
+    KINDS,
     BridgeSpec,
     CommandSpec,
     ConstraintSpec,
     NamedSpec,
+    Option,
     OptionedSpec,
     ReaderSpec,
     RiskSpec,

@@ -1,6 +1,6 @@
 """The checks of the conformance kit: each questions a backend in one way and lets the judge check one aspect.
 
-A check gets a :class:`BackendTrial` (a problem and a backend) and raises :class:`~ssvm_dsl.testing.report.Complaint`;
+A check gets a :class:`BackendTrial` (a problem and a backend) and raises :class:`~ssvm_dsl.testing.kit.Complaint`;
 any other exception comes from the backend and is a failure, too.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import BackendFault, OutOfTime
 from ssvm_dsl.inference.foreign import answer_of_oracle
 from ssvm_dsl.inference.verification.verify import Verifier
@@ -54,14 +54,18 @@ from ssvm_dsl.plugin_api import (
     missing_methods,
 )
 from ssvm_dsl.scores.marginals import add_marginals, score_marginals
-from ssvm_dsl.testing.backends.judge import MARGINAL_ATOL, Judge, naming_the_question
-from ssvm_dsl.testing.backends.limits import check_cost, check_ctrl_c, check_large_example, check_time_limit
-from ssvm_dsl.testing.backends.planted import check_cut_short, planted_chain
+from ssvm_dsl.testing.backends.judge import MARGINAL_ATOL, Judge, naming_the_question, opened, verdict_on
+from ssvm_dsl.testing.backends.limits import (
+    check_cost,
+    check_ctrl_c,
+    check_cut_short,
+    check_large_example,
+    check_time_limit,
+    planted_chain,
+)
 from ssvm_dsl.testing.brute_force import BruteForceSession
-from ssvm_dsl.testing.contract import opened, verdict_on
-from ssvm_dsl.testing.kit import NotForThisCase
+from ssvm_dsl.testing.kit import Complaint, NotForThisCase
 from ssvm_dsl.testing.problems import Problem
-from ssvm_dsl.testing.report import Complaint
 
 NO_LIMITS = Limits()
 
@@ -579,24 +583,27 @@ def check_dual_bounds(trial: BackendTrial) -> None:
         raise Complaint(f"example {example}: {text}")
 
 
-def _distributions(program: Program, slope: Marginals, ids: I64) -> None:
-    """Check that a slope is a distribution for each variable and for each factor."""
+def _slope_rows(program: Program, slope: Marginals, ids: I64) -> list[F64] | None:
+    """Return what a slope says of each factor and variable; ``None`` where it has other shapes than these."""
     card = program.card[members(program.var_ptr, ids)]
     expected = [int(card.sum()), *(group.shapes.count(ids) for group in program.groups)]
     if [len(slope.node), *map(len, slope.tables)] != expected:
-        raise Complaint("a slope has other shapes than variables and factors")
+        return None
     rows = [row for table in slope.tables for row in table]
-    rows += np.split(slope.node, np.cumsum(card)[:-1]) if len(card) else []
+    return rows + (np.split(slope.node, np.cumsum(card)[:-1]) if len(card) else [])
+
+
+def _distributions(program: Program, slope: Marginals, ids: I64) -> None:
+    """Check that a slope is a distribution for each variable and for each factor."""
+    rows = _slope_rows(program, slope, ids)
+    if rows is None:
+        raise Complaint("a slope has other shapes than variables and factors")
     if any((row < 0.0).any() or abs(row.sum() - 1.0) > 1e-6 for row in rows):
         raise Complaint("a slope is a distribution for each variable and for each factor")
 
 
 def _one_state_each(program: Program, slope: Marginals, ids: I64) -> None:
     """Check that a slope is one state for each variable and one joint state for each factor."""
-    card = program.card[members(program.var_ptr, ids)]
-    rows = [row for table in slope.tables for row in table]
-    rows += np.split(slope.node, np.cumsum(card)[:-1]) if len(card) else []
-    counts = [len(slope.node), *map(len, slope.tables)]
-    expected = [int(card.sum()), *(group.shapes.count(ids) for group in program.groups)]
-    if counts != expected or not all((np.sort(row) == np.eye(len(row))[-1]).all() for row in rows):
+    rows = _slope_rows(program, slope, ids)
+    if rows is None or not all((np.sort(row) == np.eye(len(row))[-1]).all() for row in rows):
         raise Complaint("a slope is a one for one state of each variable and joint state of each factor, else zeros")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -23,13 +23,9 @@ from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.backends import checks
 from ssvm_dsl.testing.backends.checks import BackendTrial
 from ssvm_dsl.testing.backends.judge import LABELLING_TASKS, Judge
-from ssvm_dsl.testing.contract import BACKEND
-from ssvm_dsl.testing.corner_cases import catalogue
-from ssvm_dsl.testing.custom_oracles import custom_problems
-from ssvm_dsl.testing.kind_problems import kind_problems
-from ssvm_dsl.testing.kit import TROUBLE, HowToRun, Kit, Rule, attempt, crash, full
-from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
-from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport
+from ssvm_dsl.testing.kind_problems import custom_problems, kind_problems
+from ssvm_dsl.testing.kit import TROUBLE, Check, Complaint, ConformanceReport, HowToRun, Kit, Rule, attempt, crash, full
+from ssvm_dsl.testing.problems import Problem, catalogue, random_recipe, seeded
 from ssvm_dsl.testing.tree_problems import DERIVABLE, tree_problems
 
 ALL_TASKS = frozenset(Task)
@@ -192,7 +188,8 @@ def check_backend(
 class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
     """The kit of backends; a case is a problem with the tasks that the backend takes it for."""
 
-    kind, methods, rules = "backend", BACKEND, RULES
+    kind, rules = "backend", RULES
+    methods: ClassVar = {"check": ("need",), "open": ("program", "options")}
 
     def always(self) -> list[str]:
         """Return the names of checks that are not among the rules."""
@@ -281,8 +278,7 @@ def _custom_kinds(caps: Caps) -> list[str]:
 
 
 def _random(caps: Caps, n: int, seed: int, small: bool) -> Iterable[Problem]:
-    """Return random problems that the capabilities cover, from small to large, or the small ones of four times as many.
-    """
+    """Return random problems that the capabilities cover, smallest first; ``small``: those of four times as many."""
     rng = np.random.default_rng(seed)
     problems = [seeded(random_recipe(rng, caps), 1000 * seed + i) for i in range(4 * n if small else n)]
     return sorted(problems, key=lambda problem: problem.n_labellings)[:n]

@@ -1,6 +1,6 @@
 """Compares one answer of a backend with brute force, aspect by aspect.
 
-Every method raises :class:`~ssvm_dsl.testing.report.Complaint` at the first thing that is wrong, and says for which
+Every method raises :class:`~ssvm_dsl.testing.kit.Complaint` at the first thing that is wrong, and says for which
 example.  Scores and bounds are compared up to ``score_atol`` times the size of what an example's scores are sums of,
 labellings up to ``score_atol`` times what scores can differ by, and rounding
 (:mod:`ssvm_dsl.ir.analysis.tolerance`).
@@ -8,19 +8,23 @@ labellings up to ``score_atol`` times what scores can differ by, and rounding
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32
-from ssvm_dsl.ir import Caps, Guarantee, Marginals, Primal, Question, Solution, Stop, Task
+from ssvm_dsl.ir import Ability, Caps, Guarantee, Marginals, Primal, Program, Question, Solution, Stop, Task
 from ssvm_dsl.ir.analysis.tolerance import TINY, Terms
 from ssvm_dsl.ir.ragged import members
+from ssvm_dsl.plugin_api import Backend, ExampleSession, Session, Verdict
+from ssvm_dsl.requirements.programs import program_need
+from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.brute_force import Labellings
+from ssvm_dsl.testing.kit import Complaint, require_methods
 from ssvm_dsl.testing.problems import Problem
-from ssvm_dsl.testing.report import Complaint
 
 #: Tasks that are answered by labellings.
 LABELLING_TASKS = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST})
@@ -42,6 +46,36 @@ def naming_the_question(question: Question, problem: str = "") -> Iterator[None]
         yield
     except Complaint as complaint:
         raise Complaint(f"{question}{f' about {problem}' if problem else ''}\n{complaint}") from None
+
+
+def opened(backend: Backend, program: Program, options: Mapping[str, Any]) -> Session:
+    """Open a backend; refuse an object that is no session.
+
+    Raises
+    ------
+    Complaint
+        ``open`` or ``solve`` is missing, or takes other arguments.
+    """
+    require_methods(backend, {"open": ("program", "options")})
+    session = backend.open(program, dict(options))
+    if session is None:
+        raise Complaint("open(program, options) returned None, expected a session with the method solve(question)")
+    require_methods(session, {"solve": ("question",)})
+    if isinstance(session, ExampleSession):
+        require_methods(session, {"answer": ("example", "clock", "warm")})
+    return session
+
+
+def verdict_on(
+    backend: Backend, caps: Caps, problem: Problem, task: Task, options: Mapping[str, Any], *abilities: Ability
+) -> Verdict | None:
+    """Return what a backend says to a problem and a task; ``None`` where its ``Caps`` refuse them, or it does."""
+    known = table_properties(problem.program, problem.theta)
+    need = program_need(problem.program, frozenset({task}), Guarantee.HEURISTIC, frozenset(abilities), known)
+    if caps.refusals(need):
+        return None
+    verdict = backend.check(replace(need, options=dict(options)))
+    return verdict if verdict.ok else None
 
 
 class Judge:

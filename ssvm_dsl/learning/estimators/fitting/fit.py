@@ -33,8 +33,7 @@ from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import convention
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.options import named_options
-from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.plugin_api.specs import TrainerSpec, named_options
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.notices import announce_compiling
 

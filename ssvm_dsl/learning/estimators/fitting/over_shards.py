@@ -38,8 +38,8 @@ from ssvm_dsl.learning.shards.fit import (
     shard_problem,
 )
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, parts_of
+from ssvm_dsl.plugin_api.executors import ShardFunction
 from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.kinds.executors import ShardFunction
 from ssvm_dsl.report.notices import announce_compiling, tell_workers
 
 #: What workers do without: they call nobody, show nothing and write no file.

@@ -50,9 +50,8 @@ from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, weakest_oracle
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
-from ssvm_dsl.plugin_api.options import named_options
 from ssvm_dsl.plugin_api.protocols import Executor
-from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.plugin_api.specs import TrainerSpec, named_options
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scores.parameter_map import ParameterMap

@@ -1,10 +1,51 @@
-"""``check_output_space``: compares the closed forms and decoders of an output space with enumeration."""
+"""Checks of structures that are your own: classes of ``Custom(y, oracle=...)``, and output spaces, by enumeration."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.inference.rules.custom_rules import check_exact
+from ssvm_dsl.ir.constraints import CustomOracle
 from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace
+
+
+def check_oracle(
+    oracle: type, *, n_states: int, sizes: tuple[int, ...] = (0,), trials: int = 200, seed: int = 0, **options: Any
+) -> int:
+    """Compare the answers of a class with the best of all labellings, on small random problems; return their number.
+
+    The host does the same, with fewer problems, before it trusts a class with ``exact = True``.
+
+    Parameters
+    ----------
+    oracle : class
+        A :class:`~ssvm_dsl.plugin_api.StructureOracle`.
+    n_states : int
+        States of the label.
+    sizes : tuple of int
+        Sizes of its axes, 0 for ragged ones.
+    trials, seed : int
+    **options
+        Options of the class.
+
+    Raises
+    ------
+    PluginError
+        It is not exact, breaks its contract, or fails; names the problem.
+
+    Examples
+    --------
+    >>> check_oracle(Top, n_states=2, k=3)
+    200
+    """
+    if not isinstance(oracle, type):
+        raise OptionError(f"the oracle must be a class, got {oracle!r}")
+    path = f"{oracle.__module__}:{oracle.__qualname__}"
+    return check_exact(CustomOracle(path, oracle, tuple(sorted(options.items())), sizes, n_states, True), trials, seed)
+
 
 #: Relative rounding errors that sums may differ by.
 ROUNDING = 1e-9

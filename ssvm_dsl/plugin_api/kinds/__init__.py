@@ -1,1 +1,0 @@
-"""What each kind of plug-in implements."""
