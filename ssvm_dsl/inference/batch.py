@@ -85,14 +85,16 @@ def solve_batch(
         question = Question(theta, ids, task, k=k, tables=task is not Task.MARGINALS)
         try:
             if deadline is None or deadline.limit == np.inf:
-                return refuse_interrupted(session.solve(question))
-            mine = deadline if ids is None else deadline.share(len(ids) / (program.n_examples - int(ids[0])))
-            with within(mine):
-                return refuse_interrupted(session.solve(question))
+                solution = session.solve(question)
+            else:
+                mine = deadline if ids is None else deadline.share(len(ids) / (program.n_examples - int(ids[0])))
+                with within(mine):
+                    solution = session.solve(question)
         except OutOfTime:
             if task is not Task.MARGINALS:
                 raise
             return unanswered(program, question)
+        return solution if solution.complete else refuse_interrupted(solution)
 
     if program.n_states <= PART_STATES:
         solution = part(None)

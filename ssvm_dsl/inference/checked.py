@@ -14,7 +14,6 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import OutOfTime, PluginError, TooLargeError
-from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession, bridge_chain_through
 from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
 from ssvm_dsl.inference.bridging.lowering import Lowering
@@ -26,6 +25,7 @@ from ssvm_dsl.inference.planning.candidates import consider
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting.fill_in import LABELLED, unanswered
+from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.inference.verification.verify import Verifier, round_outwards
 from ssvm_dsl.ir.analysis.chunks import chunk_share
 from ssvm_dsl.ir.counts import CountTables
@@ -183,12 +183,11 @@ class CheckedSession(PlannedSession):
         """Open the backend of a plan, or the next one that can be opened."""
         try:
             self.backend = OpenedBackend.of(plan, self._given, self.program, self._plugins)
-        except OutOfTime:
-            raise
         except Exception as err:
-            following = plan.following(err, self._plugins)
+            following = None if isinstance(err, OutOfTime) else plan.following(err, self._plugins)
             if following is None:
                 raise
+            self.replaced = True
             self._open(following)
         self.inner = self.backend.session
 
@@ -200,6 +199,7 @@ class CheckedSession(PlannedSession):
                 return task in (None, *self.tasks) and needed in (None, *self.abilities)
             following = refused.following(err, self._plugins, task, needed)
             if following is not None:
+                self.replaced = True
                 self._open(following)
             return following is not None
 
@@ -227,7 +227,7 @@ class CheckedSession(PlannedSession):
         if needed is not None and needed not in backend.abilities:
             return backend, None
         try:
-            with backend.guard, one_blas_thread():
+            with one_blas_thread():
                 method = getattr(backend.session, ability, None)
                 if method is None:  # an optional one
                     return backend, None
@@ -238,9 +238,11 @@ class CheckedSession(PlannedSession):
                 with nullcontext() if deadline is None else within(deadline), backend.call_lock:
                     timed = ability == "solve" or deadline is not None
                     return backend, method(_timed(question) if timed else question, *given)
-        except TooLargeError as err:
-            if not self._move_on(backend.plan, err, ability, None if question is None else question.task):
-                raise
+        except BaseException as err:
+            translated = backend.guard.translate(err)
+            task = None if question is None else question.task
+            if not isinstance(translated, TooLargeError) or not self._move_on(backend.plan, translated, ability, task):
+                raise translated  # noqa: B904 -- it has its cause
         if ability in BEGUN:
             return self.backend, None
         if question is None:
@@ -283,10 +285,6 @@ class CheckedSession(PlannedSession):
     def plan(self) -> Plan:
         """The backend that answers now, and how it was chosen."""
         return self.backend.plan
-
-    def answers_by(self, plan: Plan) -> bool:
-        """Whether it answers as planned."""
-        return self.backend.plan is plan
 
     @property
     def guarantee(self) -> Guarantee:

@@ -55,9 +55,10 @@ class ComponentSession(PlannedSession):
         plans = [session.plan for session in self.sessions]
         return joined_plan(self._plan.need, plans, [part.program.n_examples for part in self.groups])
 
-    def answers_by(self, plan: Plan) -> bool:
-        """Whether no backend of a part has refused."""
-        return all(one.plan is inner for one, inner in zip(self.sessions, plan.components, strict=True))
+    @property
+    def replaced(self) -> bool:  # type: ignore[override]
+        """Whether a backend of a part has refused."""
+        return any(session.replaced for session in self.sessions)
 
     @property
     def guarantee(self) -> Guarantee:

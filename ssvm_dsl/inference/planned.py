@@ -38,9 +38,12 @@ class PlannedSession(ABC):
     Attributes
     ----------
     program : Program
+    replaced : bool
+        Whether a backend that was planned has refused, so that another took its place.
     """
 
     program: Program
+    replaced: bool = False
 
     @property
     @abstractmethod
@@ -61,10 +64,6 @@ class PlannedSession(ABC):
     def abilities(self) -> frozenset[Ability]:
         """What may be asked beyond ``solve``."""
         return frozenset()
-
-    def answers_by(self, plan: Plan) -> bool:
-        """Whether it answers as planned: no backend has refused, so that another took its place."""
-        return self.plan is plan
 
     @abstractmethod
     def solve(self, question: Question, known: F64 | None = None) -> Solution:

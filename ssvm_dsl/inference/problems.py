@@ -180,7 +180,7 @@ def solve_problem(
             ask = Ask(frozenset({asked}), backend, backend_options)
             session = open_session(
                 problem.program, ask, problem.theta, announce=lambda _, plan: plans.append(plan), outwards=True
-            ).session
+            )
             question = Question(theta, task=asked, clamp=clamp, limits=Limits(progress=progress), tables=not marginals)
             solution = session.solve(question)
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Keeper(Protocol):
     settled : bool
         Whether all that is asked of a backend follows from the program.
     opened : dict
-        The sessions, by keys of this module.
+        :class:`KeptSession` by what was asked for.
     """
 
     settled: bool
@@ -96,55 +96,14 @@ class Ask:
         known = frozenset[str]() if scores is None else table_properties(program, scores)
         return program_need(program, self.tasks, guarantee, self.abilities, known)
 
-    def key(self, unsure: Hashable) -> Hashable | None:
-        """Return what tells apart all that may be asked of one program; ``None`` if options cannot be compared."""
-        asked = self.tasks, self.backend, self.guarantee, self.weakest, self.abilities, unsure
-        if not self.options:
-            return self.options is None, asked
-        given = tuple(sorted(self.options.items()))
-        try:
-            hash(given)
-        except TypeError:
-            return None
-        return given, asked
 
+class KeptSession(NamedTuple):
+    """A session that is kept with a program, what was asked for, and the plug-ins that it was planned with."""
 
-@dataclass(frozen=True, eq=False)
-class OpenedSession:
-    """A session, and how it came about.
-
-    Parameters
-    ----------
-    need : Need or None
-        ``None`` where time was up before it was known.
-    plan : Plan
-        What was planned; ``session.plan`` is who answers now.
-    session : PlannedSession
-    plugins : Registry
-    generation : int
-        Of the plug-ins that it was planned with.
-    """
-
-    need: Need | None
-    plan: Plan
     session: PlannedSession
+    need: Need
     plugins: Registry
     generation: int
-
-    def holds(self, plugins: Registry) -> bool:
-        """Whether it would be planned and opened like that again."""
-        same = self.plugins is plugins and self.generation == plugins.generation
-        return same and self.session.answers_by(self.plan)
-
-    def may_stay(self, kept: Keeper) -> bool:
-        """Whether the session gives the same answers later, and has memory for them."""
-        plans = self.plan.components or (self.plan,)
-        caps = [self.plugins.find(BackendSpec, one.backend).caps for one in plans]
-        if not all(one.deterministic and one.thread_safe for one in caps) or not self.session.answers_by(self.plan):
-            return False
-        if self.need is None or any(one.depends_on_memory for one in (self.plan, *plans)):
-            return False
-        return kept.reserve(self.plan.n_bytes + SLOT_BYTES * self.need.n_slots + SESSION_BYTES)
 
 
 def open_session(
@@ -155,7 +114,7 @@ def open_session(
     announce: Callable[[Need, Plan], None] | None = None,
     outwards: bool = False,
     starts: bool = True,
-) -> OpenedSession:
+) -> PlannedSession:
     """Return a session for a program, a kept one or a new one, within the time limit of the current call.
 
     If time runs out before a backend is open, the session answers with starting labellings (:class:`StartingSession`),
@@ -182,31 +141,47 @@ def open_session(
         As for :func:`~ssvm_dsl.inference.planning.planner.plan`.
     """
     plugins, need, plan = registry(), None, None
+    key: Hashable | None = None
     try:
         pause()
-        key: Hashable | None = None
         if kept is not None and isinstance(scores, ParameterMap):
-            settled = kept.settled and not ask.priced
-            key = ask.key(None if settled else tuple(doubts(scores, ask.first, ask.priced).items()))
-            opened: OpenedSession | None = None if key is None else kept.opened.get(key)
-            if opened is not None and opened.holds(plugins):
-                if announce is not None and opened.need is not None:
-                    announce(opened.need, opened.plan)
-                return opened
+            unsure = None if kept.settled and not ask.priced else tuple(doubts(scores, ask.first, ask.priced).items())
+            options = None if ask.options is None else tuple(sorted(ask.options.items()))
+            key = ask.tasks, ask.backend, options, ask.guarantee, ask.weakest, ask.abilities, unsure
+            try:
+                entry: KeptSession | None = kept.opened.get(key)
+            except TypeError:  # the value of an option, which planning refuses
+                key = entry = None
+            same = entry is not None and entry.plugins is plugins and entry.generation == plugins.generation
+            if entry is not None and same and not entry.session.replaced:  # it would be opened like that again
+                if announce is not None:
+                    announce(entry.need, entry.session.plan)
+                return entry.session
         unhurried = time_left() == np.inf or not program.constraints  # else some ways were left out
         need = ask.need(scores, program)
         plan = plan_program(program, need, ask.backend, None if ask.options is None else dict(ask.options))
         if announce is not None:
             announce(need, plan)
         pause()
-        made = OpenedSession(need, plan, open_plan(plan, program, plugins, outwards), plugins, plugins.generation)
+        session = open_plan(plan, program, plugins, outwards)
     except OutOfTime:
-        late = StartingSession(ask.backend, program, plugins, outwards) if starts else None
-        session = UnplannedSession(program, need, plan) if late is None else late
-        return OpenedSession(need, session.plan, session, plugins, plugins.generation)
-    if kept is not None and key is not None and unhurried and made.may_stay(kept):
-        kept.opened[key] = made
-    return made
+        if starts:
+            return StartingSession(ask.backend, program, plugins, outwards)
+        return UnplannedSession(program, need, plan)
+    if kept is not None and key is not None and unhurried and _may_stay(session, plan, need, plugins, kept):
+        kept.opened[key] = KeptSession(session, need, plugins, plugins.generation)
+    return session
+
+
+def _may_stay(session: PlannedSession, plan: Plan, need: Need, plugins: Registry, kept: Keeper) -> bool:
+    """Whether a session gives the same answers later, and has memory for them."""
+    plans = plan.components or (plan,)
+    caps = [plugins.find(BackendSpec, one.backend).caps for one in plans]
+    if session.replaced or not all(one.deterministic and one.thread_safe for one in caps):
+        return False
+    if any(one.depends_on_memory for one in (plan, *plans)):
+        return False
+    return kept.reserve(plan.n_bytes + SLOT_BYTES * need.n_slots + SESSION_BYTES)
 
 
 def open_plan(plan: Plan, program: Program, plugins: Registry | None = None, outwards: bool = True) -> PlannedSession:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ssvm_dsl import processors
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.inference.blas_threads import CallThreads
+from ssvm_dsl.inference.threads import CallThreads
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import TIME, Solution

@@ -180,7 +180,7 @@ class Scorer:
         coef = np.ones(sizes.n) if weights is None else checked_weights(weights, sizes.n)
         ask = Ask(frozenset({asked}), self.backend, self.backend_options, self.guarantee)
         with within(deadline):
-            session = open_session(grounded.program, ask, grounded.parameters, grounded).session
+            session = open_session(grounded.program, ask, grounded.parameters, grounded)
             solution, sums = _solved(session, Question(theta, task=asked, k=k), known, task, coef)
         noted = MissingAnswers(asked)
         noted.add(session.plan, session.guarantee, solution, 0, partial(conflict, session.program, theta))

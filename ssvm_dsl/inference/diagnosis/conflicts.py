@@ -118,7 +118,7 @@ def proved_infeasible(program: Program, theta: Theta, until: Deadline) -> bool:
     """Return whether an exact backend proves that a program of one example has no labelling."""
     try:
         with within(Deadline(min(TRIAL_SECONDS, until.left))):
-            session = open_session(program, Ask(frozenset({Task.MAP})), outwards=True).session
+            session = open_session(program, Ask(frozenset({Task.MAP})), outwards=True)
             solution = session.solve(Question(theta))
     except SsvmError:  # why there is no labelling is nice to know, and nothing more
         return False

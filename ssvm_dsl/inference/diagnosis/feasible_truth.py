@@ -153,7 +153,7 @@ def closest(
     task = Task.MAP if clamp is None else Task.MAP_CLAMPED
     fixed = None if clamp is None else np.ascontiguousarray(clamp[inner])
     question = Question(Theta.of(bare, node, tuple(tables.values())), None, task, fixed)
-    return open_session(bare, Ask(frozenset({task})), outwards=True).session.solve(question)
+    return open_session(bare, Ask(frozenset({task})), outwards=True).solve(question)
 
 
 def _about_unknown(group: ConstraintGroup, unknown: Bools, var_ptr: I64) -> Bools:

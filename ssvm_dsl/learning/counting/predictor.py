@@ -13,7 +13,7 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.files.regular_file import as_path
-from ssvm_dsl.inference.blas_threads import one_blas_thread
+from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.learning.counting.checks import check_predictor, inputs_of
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel, KernelFunction, expansion
 from ssvm_dsl.learning.counting.methods.closed_form import closed_form

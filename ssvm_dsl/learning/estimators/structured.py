@@ -21,12 +21,12 @@ from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.inference.batch import solve_batch
-from ssvm_dsl.inference.blas_threads import CallThreads
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict
 from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import Ask, open_session
+from ssvm_dsl.inference.threads import CallThreads
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Need, Task
@@ -352,7 +352,7 @@ class StructuredEstimator(Estimator):
 
         ask = Ask(frozenset({task}), self.backend, self.backend_options, self._guarantee(), first=first)
         listener = None if first else announce
-        return open_session(grounded.program, ask, grounded.parameters, grounded.kept, listener).session
+        return open_session(grounded.program, ask, grounded.parameters, grounded.kept, listener)
 
     def _as_many(self, labels: Any, what: str, n: int) -> Sequence[Any] | None:
         """Return a list of labels as the model takes them; refuse one of another length."""

@@ -61,17 +61,26 @@ class contained:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None or isinstance(error, SsvmError):
-            return
+        if error is not None and (translated := self.translate(error)) is not error:
+            raise translated
+
+    def translate(self, error: BaseException) -> BaseException:
+        """Return what to raise in the place of an error of the code; the error itself where it may pass."""
+        if isinstance(error, SsvmError):
+            return error
         if isinstance(error, KeyboardInterrupt):
             error.add_note(f"interrupted in {self.what}")
-            return
-        if from_signal(trace):
-            return
+            return error
+        if from_signal(error.__traceback__):
+            return error
+        translated: SsvmError
         if isinstance(error, MemoryError):
-            raise TooLargeError(f"{self.what} ran out of memory; give it less at once, or take another") from error
-        text = f"it failed with {words(error)}"
-        raise (self.error(text) if self.error is not None else PluginError(f"{self.what}: {text}")) from error
+            translated = TooLargeError(f"{self.what} ran out of memory; give it less at once, or take another")
+        else:
+            text = f"it failed with {words(error)}"
+            translated = self.error(text) if self.error is not None else PluginError(f"{self.what}: {text}")
+        translated.__cause__ = error
+        return translated
 
 
 def words(error: BaseException) -> str:

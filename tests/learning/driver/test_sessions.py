@@ -15,8 +15,8 @@ from sklearn.base import clone
 from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
-from ssvm_dsl.inference import blas_threads
-from ssvm_dsl.inference.blas_threads import one_blas_thread
+from ssvm_dsl.inference import threads
+from ssvm_dsl.inference.threads import one_blas_thread
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -88,8 +88,8 @@ def test_libraries_loaded_after_the_first_call_keep_to_one_thread_as_well(monkey
         def select(self, user_api):
             return self
 
-    monkeypatch.setattr(blas_threads, "ThreadpoolController", Controller)
-    blas_threads._libraries.cache_clear()
+    monkeypatch.setattr(threads, "ThreadpoolController", Controller)
+    threads._libraries.cache_clear()
     for name in ("first", "second"):
         with one_blas_thread():
             assert {one.num_threads for one in there} == {1}
@@ -97,7 +97,7 @@ def test_libraries_loaded_after_the_first_call_keep_to_one_thread_as_well(monkey
         there.append(Library())
         monkeypatch.setitem(sys.modules, f"a_module_with_the_{name}_library", types.ModuleType("any"))
     monkeypatch.undo()
-    blas_threads._libraries.cache_clear()
+    threads._libraries.cache_clear()
 
 
 def test_a_number_of_threads_that_another_thread_sets_within_a_call_is_left_alone():

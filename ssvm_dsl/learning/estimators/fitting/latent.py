@@ -404,7 +404,7 @@ def complete(
     ask = Ask(frozenset({Task.MAP}), backend, options, guarantee)
     try:
         with within(deadline):
-            session = open_session(parameters.program, ask, parameters, kept, starts=False).session
+            session = open_session(parameters.program, ask, parameters, kept, starts=False)
         solution = solve_batch(parameters, session, executor, w, deadline=deadline)
     except OutOfTime:
         return None

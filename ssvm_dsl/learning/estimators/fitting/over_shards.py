@@ -12,7 +12,7 @@ import numpy as np
 from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
 from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.inference.blas_threads import one_blas_thread
+from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.learning.answers import ON_MISSING
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt

@@ -155,7 +155,7 @@ def _oracle_session(
                 risk.loss(loss).factors,
             )  # fmt: skip
             kept = grounded.kept if parameters.program is grounded.program else None
-            session = open_session(parameters.program, ask, parameters, kept, note_plan, starts=False).session
+            session = open_session(parameters.program, ask, parameters, kept, note_plan, starts=False)
     except OutOfTime:
         session = UnplannedSession(parameters.program, None, None)
     if isinstance(session, UnplannedSession):
