@@ -33,8 +33,7 @@ from ssvm_dsl.ir import F64, I64, slices
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers.shared.guard import checked, steps_of
 from ssvm_trainers.shared.lower_bound import PlaneHull
-from ssvm_trainers.shared.resumable import Resumable, Run, Stateful
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, PART, Resumable, Run, Stateful, StateRule
 
 #: The option for a radius whose ball contains the optimum.
 PEGASOS = "pegasos"
