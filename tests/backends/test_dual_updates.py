@@ -10,7 +10,7 @@ from lp_problems import complete, grid
 
 from ssvm_backends.dual.descent.block_descent import CLIQUE, EDGE, HANDSHAKE, STAR, DescentRule, descend
 from ssvm_backends.dual.driver import NO_END, PassingRule, message_task
-from ssvm_backends.dual.progress import SolverProgress
+from ssvm_backends.dual.kernels import SolverProgress
 from ssvm_backends.dual.sequential import reparametrised, sweep_space, trws
 from ssvm_backends.graphs.graph import build_graph, instance_of
 from ssvm_backends.graphs.reduce import reduce_problem

@@ -31,7 +31,7 @@ class Bundle(Resumable):
     Parameters
     ----------
     method : {"bmrm", "proximal", "kelley"}
-        The others cut the regulariser, too (:mod:`ssvm_trainers.cutting.bundle`): near the best point, or in a box.
+        The others cut the regulariser, too: near the best point, or in a box.
     stabilise : bool
         Evaluate points between the best one and the minimiser of the model; plain BMRM evaluates the minimiser.
         Not read by the other methods.

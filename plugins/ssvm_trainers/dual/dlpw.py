@@ -15,8 +15,7 @@ onto a ball that holds the optimum: ``|w|^2 <= R(0) / lam`` with the mean risk R
 sqrt(C) for losses of at most 1).  Read literally, algorithm 1 has no step for the regulariser; the subgradient is taken
 to include it, as in Pegasos.
 
-Steps on single examples are taken in a kernel, a whole pass at a time, where the backend offers compiled messages
-(:mod:`ssvm_trainers.dual.dlpw`).
+Steps on single examples are taken in a kernel, a whole pass at a time, where the backend offers compiled messages.
 
 The reported objective is that of equation 9 with converged messages at w, an upper bound of equation 7
 and of the margin risk.  The lower bound of the optimum is that of the planes of the labellings the backend decodes.

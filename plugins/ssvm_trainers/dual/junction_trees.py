@@ -347,8 +347,6 @@ def _joined(parts: list[Any]) -> I64:
 
 # -- Compiled passes over junction trees: up for sums, down for marginals --------------------------------------------
 #
-# The trees are those of :mod:`ssvm_trainers.dual.junction_trees`.
-#
 # A distribution over the labellings of an example is the product, over its cliques, of the conditional probability of
 # each clique's cell given the row it shares with the parent's.
 

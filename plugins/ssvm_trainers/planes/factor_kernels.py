@@ -239,7 +239,7 @@ def step_on(
     Parameters
     ----------
     factors, curvature, state_ptr, dual, rule, space, site
-        As for :func:`~ssvm_trainers.planes.factor_kernels.pair_run`.
+        As for :func:`pair_run`.
     """
     i, first, zero, step, f, _, entry, x_at = site
     g, own, mu, before = factors.group[f], factors.own[f], dual.mu, space.before
@@ -319,8 +319,6 @@ def sweep(problem: FactorProblem, rule: FactorRule, space: SweepWorkspace, examp
 
 
 # -- Steps on the marginals of one factor of two variables, in closed form for two states each -----------------------
-#
-# See :mod:`ssvm_trainers.planes.factor_kernels` for the maximised function.
 
 #: Unsigned offsets: numba checks the sign of every signed index.
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
@@ -330,7 +328,7 @@ ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 def pair_step(place: PairPlace, mu: F64, value: F64, rule: FactorRule, curvature: float, margin: F64) -> None:
     """Take pairwise steps on the marginals of one factor; a step changes the gradient in two rows and two columns.
 
-    The steps are those of :func:`~ssvm_trainers.planes.factor_kernels.factor_step`; but the gradient is updated
+    The steps are those of :func:`factor_step`; but the gradient is updated
     here, and not recomputed: ``value`` begins with it, ``margin`` with the margins, and both follow ``mu``.
     """
     rows, columns, at, x_at, penalty = place.rows, place.columns, place.mu, place.x, rule.penalty
