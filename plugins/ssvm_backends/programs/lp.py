@@ -3,7 +3,8 @@
 Answers claim only results that a relaxation proves.  The bound is not the solver's objective but the value its duals
 prove (:mod:`ssvm_backends.programs.local_polytope`).  Where the solution is whole it is a labelling and, if the bound
 meets its score, an optimal one.  Where it is fractional a labelling is made of it, by the rule that the option
-``rounding`` names (see :func:`rounded`); it comes with its own score and the bound of the relaxation.  With ``rounding="none"``, and where no rule finds a labelling that nothing forbids, the answer is
+``rounding`` names (see :func:`rounded`); it comes with its own score and the bound of the relaxation.  With
+``rounding="none"``, and where no rule finds a labelling that nothing forbids, the answer is
 ``Primal.FRACTIONAL``: marginals without labels.  The task ``relaxed`` asks for the fractional solution itself, which
 is never rounded.
 
