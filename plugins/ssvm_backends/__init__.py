@@ -457,7 +457,7 @@ _STRUCTURES = (
     ),
     BackendSpec(
         "cardinality",
-        "ssvm_backends.structures.counts.cardinality:Cardinality",
+        "ssvm_backends.structures.counting:Cardinality",
         "any number of bounds on counts over different variables, without pairs: by sorting",
         caps=replace(_RANKED, constraint_kinds=frozenset({"count"})),
     ),

@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from ssvm_backends.programs.rounding import rounded
+from ssvm_backends.programs.lp import rounded
 from ssvm_dsl.ir import Group, Program, Question, Task, Theta
 from ssvm_dsl.testing import solve
 from ssvm_dsl.testing.brute_force import BruteForceSession

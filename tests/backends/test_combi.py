@@ -14,7 +14,7 @@ from lp_problems import complete, grid
 from combinations import crossed
 from naive import proved
 from ssvm_backends.elimination.junction_tree import JunctionTree
-from ssvm_backends.graphs.graph import Instance, build_graph, instance_of
+from ssvm_backends.graphs.graph import Instance, build_graph
 from ssvm_backends.search.combi import Combi
 from ssvm_backends.search.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK, make_core, make_state
 from ssvm_backends.search.eliminate import eliminate
@@ -65,7 +65,7 @@ def best_by_columns(program, theta, height, width, card):
 
 def random_instance(seed, **recipe):
     problem = seeded(Recipe(n_examples=1, max_variables=7, max_card=3, max_arity=4, **recipe), seed)
-    return instance_of(build_graph(problem.program), problem.theta)
+    return Instance.of(build_graph(problem.program), problem.theta)
 
 
 def all_labels(instance):
@@ -96,12 +96,12 @@ def test_elimination_keeps_the_optimum_and_finds_the_way_back(seed, limits):
 
 def test_elimination_keeps_its_limits():
     problem = complete(8, 3)
-    instance = instance_of(build_graph(problem.program), problem.theta)
+    instance = Instance.of(build_graph(problem.program), problem.theta)
     for entries, arity in [(1, 1), (3**4, 4), (3**4, 3)]:
         left = eliminate(instance, 0, entries, arity).instance.graph
         assert left.n_variables == 8  # seven neighbours are too many, whatever the table may hold
     path, scores = rough_grid(1, 9, 4)
-    assert eliminate(instance_of(build_graph(path), scores), 0, 1, 1).instance.graph.n_variables == 0
+    assert eliminate(Instance.of(build_graph(path), scores), 0, 1, 1).instance.graph.n_variables == 0
 
 
 def test_splits_into_components():
@@ -113,10 +113,10 @@ def test_splits_into_components():
                np.array([0, 24]), np.tile(np.arange(12, dtype=np.int32), 2), 12, np.array([0, 18])),),
     )  # fmt: skip
     doubled = Theta.of(twice, np.tile(theta.node, 2), [theta.tables[0]])
-    instance = single(instance_of(build_graph(twice), doubled), 0)
+    instance = single(Instance.of(build_graph(twice), doubled), 0)
     assert components(instance.graph).tolist() == [0] * 9 + [1] * 9
     for part, variables in split(instance):
-        alone = single(instance_of(build_graph(program), theta), 0)
+        alone = single(Instance.of(build_graph(program), theta), 0)
         labels = np.random.default_rng(3).integers(0, 2, 9)
         assert score(part, labels) == pytest.approx(score(alone, labels))
         assert len(variables) == 9
@@ -126,7 +126,7 @@ def test_splits_into_components():
 @pytest.mark.parametrize("seed", range(8))
 def test_moves_change_no_labelling_and_removed_states_are_in_none_that_is_better(seed):
     problem = seeded(Recipe(n_examples=1, max_variables=6, max_card=3, max_arity=3), seed)
-    instance = single(instance_of(build_graph(problem.program), problem.theta), 0)
+    instance = single(Instance.of(build_graph(problem.program), problem.theta), 0)
     scores = {y: score(instance, y) for y in all_labels(instance)}
     core = make_core(instance)
     state = make_state(instance.graph, core)
@@ -153,7 +153,7 @@ def test_moves_change_no_labelling_and_removed_states_are_in_none_that_is_better
 @pytest.mark.parametrize("seed", range(4))
 def test_propagation_that_is_cut_short_goes_on_where_it_was(seed):
     program, theta = rough_grid(5, 6, 3, 2.0, seed)
-    instance = instance_of(build_graph(program), theta)
+    instance = Instance.of(build_graph(program), theta)
     core = make_core(instance)
     state, best = make_state(instance.graph, core), best_by_columns(program, theta, 5, 6, 3)
     load(core, state, np.zeros(core.n_messages))
@@ -195,7 +195,7 @@ def test_grids_beyond_brute_force(height, width, card, scale, options):
 @pytest.mark.parametrize("work", [1, 100, 10**6])
 def test_searches_that_are_cut_short_at_every_turn(work):
     program, theta = rough_grid(5, 6, 3, 2.0)
-    instance = instance_of(build_graph(program), theta)
+    instance = Instance.of(build_graph(program), theta)
     core = make_core(instance)
     core = core._replace(capacity=core.n_messages + core.n_states)  # not enough for two levels: each dive ends at once
     state = make_state(instance.graph, core)
@@ -268,7 +268,7 @@ def test_k_best_of_grids_are_those_of_elimination(height, width, card, scale):
 def test_an_example_with_tables_in_another_order_stands_alone():
     """Factors that share tables may read them in any order; what stands alone has them in the order of its factors."""
     made = seeded(Recipe(n_examples=1, max_variables=4), 3)
-    instance = instance_of(build_graph(made.program), made.theta)
+    instance = Instance.of(build_graph(made.program), made.theta)
     graph = instance.graph
     order = np.argsort(-graph.table_ptr)
     start = np.empty_like(graph.table_ptr)

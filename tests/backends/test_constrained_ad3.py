@@ -15,8 +15,8 @@ from scipy.optimize import nnls
 from constraints import few_runs
 from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
 from ssvm_backends.dual.admm.acceleration import MEMORY, History, next_point
+from ssvm_backends.dual.admm.constrained_steps import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.factor import FactorTask, solve_two_by_two
-from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.rows import RowFactors
 from ssvm_backends.graphs.graph import build_graph
 from ssvm_dsl.errors import NoBackendError

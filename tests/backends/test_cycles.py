@@ -11,9 +11,8 @@ from lp_problems import complete, grid_edges, pairwise
 
 from clocks import looks_of
 from ssvm_backends import ssvm_backends
-from ssvm_backends.dual.clusters.kernels import update_cluster
-from ssvm_backends.dual.clusters.search import frustrated_cycles
 from ssvm_backends.dual.cycles import ClusterDual
+from ssvm_backends.dual.triangles import frustrated_cycles, update_cluster
 from ssvm_dsl.ir import Limits, Question
 from ssvm_dsl.plugin_api import PlainExample
 from ssvm_dsl.testing.brute_force import BruteForce

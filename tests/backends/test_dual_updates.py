@@ -10,9 +10,9 @@ from lp_problems import complete, grid
 
 from ssvm_backends.dual.descent.block_descent import CLIQUE, EDGE, HANDSHAKE, STAR, DescentRule, descend
 from ssvm_backends.dual.driver import NO_END, PassingRule, message_task
-from ssvm_backends.dual.progress import SolverProgress
+from ssvm_backends.dual.kernels import SolverProgress
 from ssvm_backends.dual.sequential import reparametrised, sweep_space, trws
-from ssvm_backends.graphs.graph import build_graph, instance_of
+from ssvm_backends.graphs.graph import Instance, build_graph
 from ssvm_backends.graphs.reduce import reduce_problem
 from ssvm_dsl.ir import Question
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -86,7 +86,7 @@ def test_updates_are_those_of_meshi_et_al(problem, update, sweep, temperature):
     naive, graph = Naive(problem), build_graph(problem.program)
     for n in range(1, 4):
         sweep(naive, temperature)
-        messages, progress = sweeps(instance_of(graph, problem.theta), update, n, temperature)
+        messages, progress = sweeps(Instance.of(graph, problem.theta), update, n, temperature)
         expected = np.concatenate([naive.delta[e, v] for e, ends in enumerate(naive.edges) for v in ends])
         exponential = 2e-3 * temperature  # the kernel's exponential function has a few digits
         assert np.allclose(messages, expected, atol=1e-12 + exponential)
@@ -132,7 +132,7 @@ def test_factor_updates_are_gmplp_and_mplp_plus_plus(update, arity):
     for seed in range(3):
         recipe = Recipe(max_arity=arity, n_examples=1, max_variables=6, max_card=2 + seed, density=1.0)
         problem = seeded(recipe, seed)
-        instance = instance_of(build_graph(problem.program), problem.theta)
+        instance = Instance.of(build_graph(problem.program), problem.theta)
         factors, node = tables_of(instance)
         message = {(f, k): np.zeros(len(node[v])) for f, (scope, _) in enumerate(factors) for k, v in enumerate(scope)}
         for n in range(1, 4):
@@ -180,7 +180,7 @@ def test_bounds_of_single_states_are_bounds(seed):
 
 def test_bounds_of_single_states_rule_states_out():
     problem = grid(8, 8, 3)
-    instance = instance_of(build_graph(problem.program), problem.theta)
+    instance = Instance.of(build_graph(problem.program), problem.theta)
     graph, ids = instance.graph, np.zeros(1, np.int64)
     messages = np.zeros(int(graph.message_ptr[-1]))
     progress = SolverProgress.start(1, graph.n_variables, len(messages))

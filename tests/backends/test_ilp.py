@@ -10,8 +10,7 @@ from lp_problems import complete, eight_wide, grid, interruptible, pairwise
 
 import ssvm_dsl as dsl
 from naive import proved
-from ssvm_backends.programs.cp_sat import integer_losses
-from ssvm_backends.programs.ilp import ILP
+from ssvm_backends.programs.ilp import ILP, integer_losses
 from ssvm_backends.programs.local_polytope import build_polytope, first_incumbent
 from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop
 from ssvm_dsl.plugin_api import call_in_process, score_labels

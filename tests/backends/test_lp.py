@@ -19,8 +19,7 @@ from lp_problems import (
 
 from naive import proved
 from ssvm_backends.programs.local_polytope import build_polytope
-from ssvm_backends.programs.lp import LP
-from ssvm_backends.programs.rounding import rounded
+from ssvm_backends.programs.lp import LP, rounded
 from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop, Task, Topology
 from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.testing.brute_force import BruteForce

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from lp_problems import grid
 
-from ssvm_backends.programs import math_opt as module
+from ssvm_backends.programs import lp_solvers as module
 from ssvm_backends.programs.lp import LP
-from ssvm_backends.programs.math_opt import MathOpt, MathOptCore, import_math_opt, math_opt, objection
+from ssvm_backends.programs.lp_solvers import MathOpt, MathOptCore, import_math_opt, math_opt, objection
 from ssvm_backends.programs.ortools_modules import import_ortools
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import Limits, Question, Stop, Theta

@@ -14,7 +14,7 @@ from ssvm_backends.dual.descent.block_descent import add_up
 from ssvm_backends.dual.descent.spanning_trees import begin_round, draw_trees, no_trees
 from ssvm_backends.dual.descent.tree_blocks import collect_up, hand_down
 from ssvm_backends.dual.kernels import VISIT, Site, bound_terms, factor_maximum, fill_visits
-from ssvm_backends.graphs.graph import build_graph, instance_of
+from ssvm_backends.graphs.graph import Instance, build_graph
 from ssvm_dsl.ir import Limits, Question
 from ssvm_dsl.testing.problems import Recipe, seeded
 
@@ -80,7 +80,7 @@ def test_rounds_of_maximal_trees_have_every_factor(problem):
 def test_an_update_is_an_exact_minimisation_over_its_tree(problem):
     """Afterwards the tree's part of the bound is the best score on the tree; all variables have the same share."""
     graph, ids = build_graph(problem.program), np.array([0])
-    instance, trees, zero = instance_of(graph, problem.theta), no_trees(graph, ids), np.int64(0)
+    instance, trees, zero = Instance.of(graph, problem.theta), no_trees(graph, ids), np.int64(0)
     node, pool = instance.node, instance.pool
     messages = np.random.default_rng(0).normal(size=graph.message_ptr[-1])
     visits, belief = np.empty(VISIT * len(graph.scope), np.int64), np.empty(len(node))

@@ -51,9 +51,9 @@ KERNELS = {
     "chain": ("trees.max_product", "viterbi"),
     "junction-tree": ("elimination.max", "max_steps"),
     "assignment": ("structures.matchings.best_matchings", "assign_all"),
-    "arborescence": ("structures.spanning_trees.tree_batches", "best_trees"),
-    "eisner": ("structures.spanning_trees.tree_batches", "best_projective_trees"),
-    "cardinality": ("structures.counts.cardinality", "choose_counts"),
+    "arborescence": ("structures.spanning_trees.spanning_trees", "best_trees"),
+    "eisner": ("structures.spanning_trees.spanning_trees", "best_projective_trees"),
+    "cardinality": ("structures.counting", "choose_counts"),
     "semi-markov": ("structures.segmentations.best_segments", "best_segmentations"),
 }
 

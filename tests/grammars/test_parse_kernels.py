@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from parses_by_hand import parses, worth
 
-from ssvm_backends.structures.constituency.best_parse import Parse, fill_best, trace_parse
 from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart, paired_rules
 from ssvm_backends.structures.constituency.paired_sums import fill_paired, spread_paired
 from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
+from ssvm_backends.structures.constituency.sentence import Parse, fill_best, trace_parse
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
 from ssvm_dsl import Grammar
 from ssvm_dsl.ir import GrammarArrays

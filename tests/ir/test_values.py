@@ -28,7 +28,7 @@ SETTINGS = {
     "ssvm_papers.results.statements.Between", "ssvm_papers.results.statements.EachNear",
     "ssvm_papers.results.statements.Near",
     "ssvm_papers.results.statements.OneOfDraws", "ssvm_papers.results.statements.Rising",
-    "ssvm_backends.decomposition.branching.BranchNode", "ssvm_trainers.shared.state_rules.StateRule",
+    "ssvm_backends.decomposition.descent.BranchNode", "ssvm_trainers.shared.resumable.StateRule",
 }  # fmt: skip
 
 NUMBERS = re.compile(r"\bfloat\b|Array\b|ndarray|csr_")

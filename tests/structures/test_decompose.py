@@ -21,7 +21,7 @@ from ssvm_backends.decomposition.parts import (
     split_constraints,
     split_tables,
 )
-from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
+from ssvm_backends.structures.counting import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.planning.planner import plan_program

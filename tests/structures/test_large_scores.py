@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_backends.structures.spanning_trees.matrix_tree import sum_arborescences
 from ssvm_backends.structures.spanning_trees.projective import sum_projective, tree_items
+from ssvm_backends.structures.spanning_trees.spanning_trees import sum_arborescences
 from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree, StructuredSVM, chain
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
-from ssvm_backends.structures.spanning_trees.matrix_tree import by_forests, sum_arborescences
 from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective, tree_items
+from ssvm_backends.structures.spanning_trees.spanning_trees import by_forests, sum_arborescences
 from structures.trees_by_hand import all_trees, is_projective, is_tree, sums, tree_score
 
 KINDS = ["normal", "integer", "sparse", "huge", "two-cycles"]

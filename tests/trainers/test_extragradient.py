@@ -21,13 +21,11 @@ from ssvm_dsl.errors import OutOfTime, TrainingError
 from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import extragradient
-from ssvm_trainers.dual.extragradient import Extragradient
+from ssvm_trainers.dual.extragradient import Extragradient, WeightMetric
 from ssvm_trainers.dual.points_of_problem import polytope_of
 from ssvm_trainers.dual.polytope import TrainingPolytope, owner_of_cells, score_columns
 from ssvm_trainers.dual.projection import polytopes as projection
-from ssvm_trainers.dual.projection import weight_metric
 from ssvm_trainers.dual.projection.polytopes import PolytopeProjection, layout_of
-from ssvm_trainers.dual.projection.weight_metric import WeightMetric
 
 SOME = [
     Case(small.Word),
@@ -208,7 +206,7 @@ def test_lengths_of_weights_hold_what_scores_move(bounded):
 
 
 def test_large_metrics_are_diagonal(monkeypatch):
-    monkeypatch.setattr(weight_metric, "MOST_PRODUCTS", 0)
+    monkeypatch.setattr(extragradient, "MOST_PRODUCTS", 0)
     data = Case(small.Word).make(0)
     best, w = data.optimum()
     check_optimal(data, fitted(data, trainer="extragradient", tol=1e-6, max_passes=1000), best, w)

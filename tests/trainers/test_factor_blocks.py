@@ -12,9 +12,9 @@ from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, Structure
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_dsl.testing import training_problem
+from ssvm_trainers.planes import factor_blocks
 from ssvm_trainers.planes.bcfw import BCFW
-from ssvm_trainers.planes.factors import blocks
-from ssvm_trainers.planes.factors.blocks import FactorRun, own_tables, suits
+from ssvm_trainers.planes.factor_blocks import FactorRun, own_tables, suits
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -161,7 +161,7 @@ def test_tables_that_are_weights():
 
 
 def test_messages_in_single_precision(monkeypatch):
-    monkeypatch.setattr(blocks, "SINGLE", 0)
+    monkeypatch.setattr(factor_blocks, "SINGLE", 0)
     problem = problem_of(*binary())
     run = FactorRun(problem, 0, None)
     assert run.messages.dtype == np.float32

@@ -36,8 +36,7 @@ from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.learning.risks import factored
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import extragradient
-from ssvm_trainers.dual.junction.junction_kernels import from_conditionals, to_conditionals
-from ssvm_trainers.dual.junction.junction_trees import junction_trees
+from ssvm_trainers.dual.junction_trees import from_conditionals, junction_trees, to_conditionals
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
 from ssvm_trainers.dual.points_of_problem import polytope_of
 from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, score_columns
@@ -358,10 +357,10 @@ def test_averages_of_entropic_steps_come_close(case):
 
 
 def test_a_first_entropic_step_multiplies_probabilities(monkeypatch):
-    from ssvm_trainers.dual import entropic
+    from ssvm_trainers.dual import extragradient
     from ssvm_trainers.dual.extragradient import Extragradient
 
-    monkeypatch.setattr(entropic, "SHORT", 0.0)  # steps do not become longer
+    monkeypatch.setattr(extragradient, "SHORT", 0.0)  # steps do not become longer
     problem = Case(small.Loopy, n=2).make(0).problem()
     run = Extragradient(geometry="entropic", evaluate_every=1).begin(problem, None)
     run.advance()

@@ -446,7 +446,7 @@ def cut_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[
     Parameters
     ----------
     ints, longs : ndarray of int32 and of int64
-        Packed: :data:`OF_GRAPH`, and the fields of a :class:`~ssvm_backends.cuts.graph.CutGraph`.
+        Packed: :data:`OF_GRAPH`, and the fields of a :class:`CutGraph`.
     example : int
         The example.
     pool, node : ndarray of float64

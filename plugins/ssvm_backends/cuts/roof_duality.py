@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ssvm_backends.cuts.graph import pair_terms, whole, whole_scale
 from ssvm_backends.cuts.maxflow import Arcs, Flow, Nodes, advance, start, wave
-from ssvm_backends.graphs.graph import Graph, Instance, factor_origin, instance_of
+from ssvm_backends.graphs.graph import Graph, Instance, factor_origin
 from ssvm_dsl.ir import F64, I32, I64, Bools, Marginals, Primal, Program, Theta, pointers
 from ssvm_dsl.kernels import borrow, njit
 
@@ -391,7 +391,7 @@ class Halves:
         ptr = pointers(self.sizes[:, ids].ravel())
         mu, score, primal = np.zeros(ptr[-1]), np.empty(n), np.empty(n, np.int8)
         out = HalfIntegral(ptr, mu, score, bound, primal)
-        write_halves(instance_of(self.graph, theta), self.group, self.offset, ids, decided, reached, out)
+        write_halves(Instance.of(self.graph, theta), self.group, self.offset, ids, decided, reached, out)
         ends = ptr[n::n].tolist() if n else [0] * len(self.sizes)
         parts = zip(ends[:-1], ends[1:], self.program.groups, strict=True)
         tables = tuple(mu[first:end].reshape(-1, one.n_configs) for first, end, one in parts)

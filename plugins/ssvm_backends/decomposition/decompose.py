@@ -3,7 +3,7 @@
 Constraints and tables become parts that have exact oracles each (:mod:`ssvm_backends.decomposition.parts`); prices make
 them agree (:mod:`ssvm_backends.decomposition.bundle`).  The sum of the parts' best scores is an upper bound at any
 prices.  The labellings of the parts, checked against all constraints, improved and rescored, are the candidates.
-Branch and bound closes the remaining gap (:mod:`ssvm_backends.decomposition.branching`): answers are exact
+Branch and bound closes the remaining gap (:mod:`ssvm_backends.decomposition.descent`): answers are exact
 unless a limit ends the search.
 """
 
@@ -185,9 +185,8 @@ class DecomposeSession:
         self, question: Question, theta: Theta, best: Incumbents, clock: Clock, bound: F64, stop: I8
     ) -> tuple[dict[str, int], Prices | None]:
         """Lower bounds and improve labellings, in place; return counters, and the prices to continue from."""
-        from ssvm_backends.decomposition.branching import Branching
         from ssvm_backends.decomposition.bundle import new_bundle
-        from ssvm_backends.decomposition.descent import PriceDescent
+        from ssvm_backends.decomposition.descent import Branching, PriceDescent
         from ssvm_backends.decomposition.dual_steps import PriceStore
 
         program, parts = self.program, self.parts(clock)

@@ -17,8 +17,7 @@ import numpy as np
 from ssvm_backends.dual.descent.spanning_trees import representative
 from ssvm_backends.elimination.junction_tree import JunctionTreeSession
 from ssvm_backends.programs.ilp import ILPSession
-from ssvm_backends.structures.counts.cardinality import CardinalitySession
-from ssvm_backends.structures.counts.weighted_sums import MOST_SUMS, WeightedSumSession, WholeSums
+from ssvm_backends.structures.counting import MOST_SUMS, CardinalitySession, WeightedSumSession, WholeSums
 from ssvm_backends.structures.matchings.assignment import AssignmentSession
 from ssvm_backends.structures.relations.relations import RelationsSession
 from ssvm_backends.structures.routes.circuit import CircuitSession

@@ -25,8 +25,7 @@ import numpy as np
 from ssvm_backends.dual.admm.mixtures import mixture_rows
 from ssvm_backends.dual.admm.program_trees import TreeSets
 from ssvm_backends.dual.admm.rows import ProgramRows, RowFactors, columns_left, reduced_rows
-from ssvm_backends.dual.kernels import PHASE
-from ssvm_backends.dual.progress import SolverProgress
+from ssvm_backends.dual.kernels import PHASE, SolverProgress
 from ssvm_backends.dual.session import CALL, ExampleRange, message_places, message_pointers
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.graphs.graph import build_graph, top_states

@@ -7,7 +7,7 @@ added that lower the bound most for sure: with b_e the reparametrised tables of 
 
 is what one update of the cluster takes off the bound (Sontag, Meltzer, Globerson, Jaakkola and Weiss, UAI 2008).  A
 longer cycle gets chords, edges that score zero, and is as many clusters; which ones are looked at is told in
-:mod:`ssvm_backends.dual.clusters.search`.  Clusters send messages to their edges, edges to their variables (MPLP); no
+:mod:`ssvm_backends.dual.triangles`.  Clusters send messages to their edges, edges to their variables (MPLP); no
 update raises the bound, and every bound on the way is certified.
 
 Measured in processor time (``make bench ARGS=loopy``): of 20 spin glasses on 10 x 10 grids with weak fields (0.1) 19
@@ -24,16 +24,18 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.dual.clusters.kernels import (
+from ssvm_backends.dual.session import message_pointers
+from ssvm_backends.dual.triangles import (
     ClusterGraph,
     ClusterState,
     cycle_gains,
     dual_bound,
+    frustrated_cycles,
+    fundamental_cycles,
     refresh,
+    short_cycles,
     sweep,
 )  # fmt: skip
-from ssvm_backends.dual.clusters.search import frustrated_cycles, fundamental_cycles, short_cycles
-from ssvm_backends.dual.session import message_pointers
 from ssvm_backends.dual.trws import TRWSSession
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.graphs.graph import make_graph, top_states

@@ -23,13 +23,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_backends.dual.answers.decode import decode
 from ssvm_backends.dual.kernels import (
     MAX_ARITY,
     PHASE,
     VISIT,
+    VISIT_COST,
     Site,
+    SolverProgress,
     bound_terms,
+    decode,
     end_phase,
     extent,
     fill_some,
@@ -40,7 +42,6 @@ from ssvm_backends.dual.kernels import (
     rounding_of,
     shift_of,
 )  # fmt: skip
-from ssvm_backends.dual.progress import VISIT_COST, SolverProgress
 from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_backends.local.search import local_search, score_of
 from ssvm_dsl.ir import F64, I32, I64, Bools

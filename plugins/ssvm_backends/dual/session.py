@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.dual.driver import ANSWER_SHARE, NO_END, SLICE, MessageTask, PassingRule, finish, paced
-from ssvm_backends.dual.progress import VISIT_COST, SolverProgress
+from ssvm_backends.dual.kernels import VISIT_COST, SolverProgress
 from ssvm_backends.graphs.graph import Graph, Instance, factor_origin, graph_bytes
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import GraphCall, GraphSession
@@ -165,7 +165,7 @@ class DualSession(GraphSession):
 
         ``None`` where states are ruled out: messages do not tell which.
         """
-        from ssvm_backends.dual.answers.slope import best_choices
+        from ssvm_backends.dual.slope import best_choices
 
         theta, ids, warm = question.theta, question.ids(self.program), question.warm
         if not isinstance(warm, Messages) or not self.shows_messages(question):

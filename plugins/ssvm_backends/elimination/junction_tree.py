@@ -22,9 +22,8 @@ from ssvm_backends.elimination.plan import Compiled
 from ssvm_backends.elimination.plan_cache import MAX_ENTRIES, PlanCache, too_large
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance, graph_bytes
-from ssvm_backends.graphs.ranked_lists import check_lists, pack_ranked
 from ssvm_backends.graphs.reduce import Reduced
-from ssvm_backends.graphs.session import FINISHED, INTERRUPTED, TIME, pack_arrays
+from ssvm_backends.graphs.session import FINISHED, INTERRUPTED, TIME, check_lists, pack_arrays, pack_ranked
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock, CompiledOracle, Ranked, Subspace, SubspaceSolver, Verdict, k_best_of

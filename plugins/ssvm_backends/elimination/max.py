@@ -279,7 +279,7 @@ def elimination_oracle(ints, longs, example, pool, node, labels, work):  # type:
     Parameters
     ----------
     ints, longs : ndarray of int32 and of int64
-        As :func:`~ssvm_backends.elimination.max.elimination_parts` packs them.
+        As :func:`elimination_parts` packs them.
     example : int
         The example.
     pool, node : ndarray of float64

@@ -101,6 +101,11 @@ class Instance(NamedTuple):
     pool: F64
     const: F64
 
+    @classmethod
+    def of(cls, graph: Graph, theta: Theta) -> Instance:
+        """Return the instance of a program's graph and scores, nothing copied."""
+        return cls(graph, theta.node, theta.pool, theta.const)
+
 
 def make_graph(
     var_ptr: I64, card: I32, factor_ptr: I64, slot_ptr: I64, scope: I32, table_ptr: I64 | None = None
@@ -145,23 +150,26 @@ def _strides(slot_ptr: I64, slot_card: I64) -> tuple[I64, I64]:
 
 def build_graph(program: Program) -> Graph:
     """Return the graph of a program; its tables lie in ``Theta.pool``."""
-    groups = program.groups
-    offsets = pointers(np.array([g.n_tables * g.n_configs for g in groups], dtype=np.int64))
-    owner = np.concatenate([owners(g.ptr) for g in groups]) if groups else np.zeros(0, np.int64)
-    arity = np.repeat([g.arity for g in groups], [g.n_factors for g in groups]).astype(np.int64)
-    start = [offsets[k] + g.table_rows().astype(np.int64) * g.n_configs for k, g in enumerate(groups)]
-    pause()
-    flat = np.concatenate([g.shapes.variables().ravel() for g in groups]) if groups else np.zeros(0, np.int32)
-    pause()
-    by_example = np.argsort(owner, kind="stable")
-    slots = runs(pointers(arity)[:-1][by_example], arity[by_example])
+    # of each factor, group by group; the empty arrays are for programs without groups
+    owner, arity, table = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    flat, offset = [np.zeros(0, np.int32)], 0
+    for group in program.groups:
+        owner.append(owners(group.ptr))
+        arity.append(np.full(group.n_factors, group.arity))
+        table.append(offset + group.table_rows().astype(np.int64) * group.n_configs)
+        flat.append(group.shapes.variables().ravel())
+        offset += group.n_tables * group.n_configs
+        pause()
+    owner_of, arity_of = np.concatenate(owner), np.concatenate(arity)
+    by_example = np.argsort(owner_of, kind="stable")
+    slots = runs(pointers(arity_of)[:-1][by_example], arity_of[by_example])
     return make_graph(
         program.var_ptr,
         program.card,
-        pointers(np.bincount(owner, minlength=program.n_examples)),
-        pointers(arity[by_example]),
-        np.ascontiguousarray(flat[slots], dtype=np.int32),
-        np.concatenate(start)[by_example] if groups else np.zeros(0, np.int64),
+        pointers(np.bincount(owner_of, minlength=program.n_examples)),
+        pointers(arity_of[by_example]),
+        np.ascontiguousarray(np.concatenate(flat)[slots], dtype=np.int32),
+        np.concatenate(table)[by_example],
     )
 
 
@@ -183,11 +191,6 @@ def factor_origin(program: Program) -> tuple[I64, I64]:
     number = np.concatenate([np.arange(g.n_factors, dtype=np.int64) for g in groups]) if groups else group
     by_example = np.argsort(owner, kind="stable")
     return group[by_example], number[by_example]
-
-
-def instance_of(graph: Graph, theta: Theta) -> Instance:
-    """Return the instance of a program's graph and scores, nothing copied."""
-    return Instance(graph, theta.node, theta.pool, theta.const)
 
 
 # -- The best state of each variable by itself -----------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ssvm_backends.graphs.graph import Graph, Instance, instance_of, make_graph
+from ssvm_backends.graphs.graph import Graph, Instance, make_graph
 from ssvm_dsl.ir import I32, I64, Bools, BoundedCache, Program, Question, Theta, members, pointers, runs
 from ssvm_dsl.plugin_api import pause, structure_keys
 
@@ -228,7 +228,7 @@ def reduce_problem(program: Program, graph: Graph, question: Question, always: b
 
 def everything(graph: Graph, theta: Theta, ids: I64) -> Reduced:
     """Return examples from which nothing is taken out."""
-    return Reduced(instance_of(graph, theta), ids, np.ones(len(ids), bool), None, NO_STATES, NO_STATES, NO_SLOTS)
+    return Reduced(Instance.of(graph, theta), ids, np.ones(len(ids), bool), None, NO_STATES, NO_STATES, NO_SLOTS)
 
 
 def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:

@@ -20,21 +20,28 @@ from numba.extending import lower_builtin, type_callable
 
 from ssvm_backends.search.core import (
     C0,
+    DIRECT,
     EPS,
     HIGH,
     LIMIT,
+    LOOK,
     N_AC,
     N_DAC,
     N_EAC,
+    PROJECT,
     ROUND,
     TAU,
     TRAILING,
     UB,
     WORK,
+    ZERO,
     Core,
     State,
+    factor_least,
+    move,
+    project_unary,
+    wake,
 )  # fmt: skip
-from ssvm_backends.search.moves import DIRECT, LOOK, PROJECT, ZERO, factor_least, move, project_unary, wake
 from ssvm_dsl.ir import F64
 from ssvm_dsl.kernels import njit
 

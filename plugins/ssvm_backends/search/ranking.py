@@ -2,7 +2,7 @@
 
 Every subspace of Lawler's method (:mod:`ssvm_dsl.plugin_api.lawler`) has a bound before anything is solved, from the
 dual messages of the whole problem: the highest bound of a state that its variable may still take
-(:mod:`ssvm_backends.dual.answers.state_bounds`).  It also has a labelling: the one it was split off, with that one
+(:mod:`ssvm_backends.dual.sequential`).  It also has a labelling: the one it was split off, with that one
 variable changed.  A subspace whose bound is not above the labellings that are known is not solved.  The others first
 get a few more iterations of message passing, which decide most of them, and are then solved with the scores of these
 labellings as cutoff.
@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.dual.answers.state_bounds import reparametrised
 from ssvm_backends.dual.driver import NO_END
-from ssvm_backends.dual.progress import SolverProgress
-from ssvm_backends.dual.sequential import pass_messages, trws
+from ssvm_backends.dual.kernels import SolverProgress
+from ssvm_backends.dual.sequential import pass_messages, reparametrised, trws
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Graph, Instance, make_graph
 from ssvm_backends.graphs.kernels import given_others
-from ssvm_backends.graphs.ranked_lists import check_lists, pack_ranked
 from ssvm_backends.graphs.reduce import Reduced, condition, reduce_problem
+from ssvm_backends.graphs.session import check_lists, pack_ranked
 from ssvm_backends.local.search import score_of
 from ssvm_backends.search.solve import single, solve_task
 from ssvm_backends.search.subproblem import FIRST, MOVES, Listener, Setup, Subproblem, slack_of, terms_of

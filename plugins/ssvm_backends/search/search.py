@@ -25,10 +25,13 @@ from ssvm_backends.search.core import (
     TRAILING,
     UB,
     WORK,
+    ZERO,
     Core,
     State,
+    assign,
+    remove,
+    undo,
 )
-from ssvm_backends.search.moves import ZERO, assign, remove, undo
 from ssvm_backends.search.propagate import pointed, propagate_node
 from ssvm_dsl.ir import F64, I8, I32, I64
 from ssvm_dsl.kernels import njit

@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from ssvm_backends.dual.driver import ANSWER_SHARE, SLICE, finish, paced
-from ssvm_backends.dual.progress import SolverProgress
+from ssvm_backends.dual.kernels import SolverProgress
 from ssvm_backends.dual.sequential import pass_messages, trws
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance, top_states

@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_backends.graphs.batch_session import BatchCall, BatchSession
 from ssvm_backends.graphs.deadline import TimeUp
-from ssvm_backends.graphs.ranked_lists import check_lists, pack_ranked
+from ssvm_backends.graphs.session import check_lists, pack_ranked
 from ssvm_backends.structures.literals import Literals
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, Question, Solution, Task, pointers, runs
 from ssvm_dsl.plugin_api import (

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.graphs.best_counts import Wanted, best_counts
+from ssvm_backends.graphs.batch_session import Wanted, best_counts
 from ssvm_backends.trees.forest import Forest
 from ssvm_backends.trees.max_product import edge_table, extent
 from ssvm_dsl.ir import F64, I32, I64

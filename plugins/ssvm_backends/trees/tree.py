@@ -14,20 +14,7 @@ from ssvm_backends.graphs.batch_session import SummedAnswers
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.trees.forest import Forest, build_forest
 from ssvm_dsl.errors import TooLargeError
-from ssvm_dsl.ir import (
-    F64,
-    I64,
-    CountTables,
-    Limits,
-    Need,
-    Program,
-    Question,
-    Solution,
-    Task,
-    Theta,
-    owners,
-    pointers,
-)
+from ssvm_dsl.ir import F64, I64, CountTables, Limits, Need, Program, Question, Solution, Task, Theta, owners, pointers
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict
 
 
@@ -108,7 +95,7 @@ class ForestSession:
         self, question: Question, tables: CountTables, node: F64, parts: Iterable[tuple[int, int]]
     ) -> Solution:
         """Return the labellings worth most by their counts, part by part of the examples asked for."""
-        from ssvm_backends.graphs.best_counts import Wanted
+        from ssvm_backends.graphs.batch_session import Wanted
         from ssvm_backends.trees.count import best_by_count
 
         theta, ids, ptr = question.theta, question.ids(self.program), question.label_ptr(self.program)

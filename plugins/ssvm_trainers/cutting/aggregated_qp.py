@@ -26,8 +26,7 @@ import numpy as np
 from ssvm_dsl.ir import F64, I64, Bools
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.shared.lower_bound import best_share
-from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.state_rules import MOST, NUMBERS, OPEN, ROUNDING, SHARES, StateRule, require
+from ssvm_trainers.shared.resumable import MOST, NUMBERS, OPEN, ROUNDING, SHARES, Stateful, StateRule, require
 
 # -- Concave quadratic programs over the simplex, solved to the last digits by an active set -------------------------
 #

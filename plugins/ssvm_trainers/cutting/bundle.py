@@ -20,8 +20,7 @@ import numpy as np
 from ssvm_dsl.ir import F64, Bools
 from ssvm_dsl.plugin_api import Iterate, Objective, StopRule, TrainProblem
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
-from ssvm_trainers.shared.resumable import Resumable, Run
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART, StateRule
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, OPEN, PART, Resumable, Run, StateRule
 
 
 class Bundle(Resumable):
@@ -32,7 +31,7 @@ class Bundle(Resumable):
     Parameters
     ----------
     method : {"bmrm", "proximal", "kelley"}
-        The others cut the regulariser, too (:mod:`ssvm_trainers.cutting.bundle`): near the best point, or in a box.
+        The others cut the regulariser, too: near the best point, or in a box.
     stabilise : bool
         Evaluate points between the best one and the minimiser of the model; plain BMRM evaluates the minimiser.
         Not read by the other methods.

@@ -18,8 +18,7 @@ from scipy import sparse
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I32, I64, U8, Program, each_marginals, pointers
 from ssvm_dsl.plugin_api import Planes, TrainProblem
-from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.state_rules import COUNTS, INDEX, MOST, StateRule, check_pointers, require
+from ssvm_trainers.shared.resumable import COUNTS, INDEX, MOST, Stateful, StateRule, check_pointers, require
 
 #: Bytes of the digest that identifies a plane of an example.
 KEY = 16

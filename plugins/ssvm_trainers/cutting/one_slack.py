@@ -20,8 +20,7 @@ from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, Planes, ShardSteps, StopRule, TrainProblem
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
 from ssvm_trainers.cutting.kept_planes import KeptPlanes
-from ssvm_trainers.shared.resumable import Resumable, Run
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, OPEN, PART, Resumable, Run
 
 #: Cuts from the cache end when the gap over the kept planes is this share of the certified gap.
 ENOUGH = 0.3

@@ -51,12 +51,11 @@ from ssvm_trainers.dual.eg_cliques import (
     first_steps,
     mixture_pass,
 )
-from ssvm_trainers.dual.junction.junction_kernels import from_conditionals, to_conditionals
+from ssvm_trainers.dual.junction_trees import from_conditionals, to_conditionals
 from ssvm_trainers.dual.polytope import clique_polytope
-from ssvm_trainers.shared.chunks import chunks, visit_cost
-from ssvm_trainers.shared.resumable import Resumable, Run
-from ssvm_trainers.shared.spaces import basis_space, fixed_arrays, work_space
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART, StateRule, require
+from ssvm_trainers.shared.arrays import basis_space, fixed_arrays, work_space
+from ssvm_trainers.shared.passes import chunks, visit_cost
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, OPEN, PART, Resumable, Run, StateRule, require
 
 #: Numbers kept for the examples at most: 1.6 GB.
 MAX_NUMBERS = 200_000_000

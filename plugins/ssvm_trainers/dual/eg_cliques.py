@@ -30,8 +30,7 @@ from ssvm_dsl.kernels import (
     factors_of,
     njit,
 )
-from ssvm_trainers.dual.junction.junction_kernels import from_conditionals, to_conditionals
-from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
+from ssvm_trainers.dual.junction_trees import JunctionTrees, from_conditionals, to_conditionals
 from ssvm_trainers.dual.smo.smo_cliques import score_marked
 from ssvm_trainers.shared.arrays import Fixed, Work
 from ssvm_trainers.shared.products import Shrinkage, clear_entries, shrink_entries

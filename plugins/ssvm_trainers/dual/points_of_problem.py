@@ -25,7 +25,7 @@ from ssvm_trainers.dual.polytope import (
 )
 
 if TYPE_CHECKING:
-    from ssvm_trainers.dual.projection.layout import PolytopeLayout
+    from ssvm_trainers.dual.projection.projection_kernels import PolytopeLayout
 
 #: Seconds for each cell that it takes to lay out which ones are columns.
 CELL_SECONDS = 2e-8

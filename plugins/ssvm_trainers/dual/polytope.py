@@ -40,10 +40,11 @@ from ssvm_dsl.ir import (
     runs,
 )
 from ssvm_dsl.plugin_api import ParameterMap, TrainProblem, add_marginals, consistent
-from ssvm_trainers.dual.junction.junction_trees import JunctionTrees, junction_trees
+from ssvm_trainers.dual.junction_trees import JunctionTrees, junction_trees
 
 if TYPE_CHECKING:
-    from ssvm_trainers.dual.projection.layout import PolytopeLayout
+    from ssvm_trainers.dual.projection.projection_kernels import PolytopeLayout
+
 
 @dataclass(frozen=True, eq=False)
 class Polytope(ABC):
@@ -326,7 +327,7 @@ class CliquePolytope(ListedPolytope):
 
     def rounded(self, x: F64) -> F64:
         """Return the point with the same shares of the cells that have the same row; where none has any, even ones."""
-        from ssvm_trainers.dual.junction.junction_kernels import from_conditionals
+        from ssvm_trainers.dual.junction_trees import from_conditionals
 
         full, n_rows = np.maximum(self.full(x), 0.0), self.trees.n_rows
         nothing = np.bincount(self.trees.up, full, n_rows)[self.trees.up] <= 0.0

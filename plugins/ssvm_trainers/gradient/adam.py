@@ -23,8 +23,7 @@ from ssvm_dsl.ir import F64, slices
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers.gradient.evaluator import Evaluator
 from ssvm_trainers.shared.guard import checked, steps_of
-from ssvm_trainers.shared.resumable import Resumable, Run
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, PART, Resumable, Run
 
 #: The name of the trainer, and the advice for steps that are too long.
 NAME, ADVICE = "adam", "set a smaller trainer_options={'step_size': ...}"

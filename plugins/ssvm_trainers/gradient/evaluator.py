@@ -11,8 +11,7 @@ import numpy as np
 from ssvm_dsl.ir import F64, slices
 from ssvm_dsl.plugin_api import Iterate, TrainProblem
 from ssvm_trainers.shared.lower_bound import PlaneHull
-from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART, StateRule, require
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, OPEN, PART, Stateful, StateRule, require
 
 
 @dataclass(eq=False)

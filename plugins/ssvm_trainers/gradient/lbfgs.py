@@ -40,8 +40,7 @@ import numpy as np
 from ssvm_dsl.ir import F64, I64, Bools, slices
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.gradient.evaluator import Evaluator, Point
-from ssvm_trainers.shared.resumable import Resumable, Run
-from ssvm_trainers.shared.state_rules import PART, StateRule, require
+from ssvm_trainers.shared.resumable import PART, Resumable, Run, StateRule, require
 
 #: Share of the predicted decrease a step must reach.
 ARMIJO = 1e-4

@@ -24,8 +24,7 @@ from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.gradient.evaluator import Evaluator, Point
 from ssvm_trainers.shared.guard import Divergence, steps_of
-from ssvm_trainers.shared.resumable import Resumable, Run
-from ssvm_trainers.shared.state_rules import COUNTS, PART
+from ssvm_trainers.shared.resumable import COUNTS, PART, Resumable, Run
 
 #: The name of the trainer, and the advice for steps that are too long.
 NAME, ADVICE = "svrg", "set a smaller trainer_options={'step_size': ...}"

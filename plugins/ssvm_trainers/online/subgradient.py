@@ -33,8 +33,7 @@ from ssvm_dsl.ir import F64, I64, slices
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers.shared.guard import checked, steps_of
 from ssvm_trainers.shared.lower_bound import PlaneHull
-from ssvm_trainers.shared.resumable import Resumable, Run, Stateful
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, PART, Resumable, Run, Stateful, StateRule
 
 #: The option for a radius whose ball contains the optimum.
 PEGASOS = "pegasos"
@@ -77,10 +76,10 @@ class Subgradient(Resumable):
         losses of at most 1 it is the ``1/sqrt(lam)`` of Shalev-Shwartz et al. (2007).
     project : callable, optional
         Project onto a convex set after each step: changes a dict of the weights by factor in place, to the nearest ones
-        in the set (:mod:`ssvm_trainers.online.subgradient`).
+        in the set.
     metric : {"identity", "newton", "newton-current"}
-        Steps along the subgradient, or along its online Newton direction (:mod:`ssvm_trainers.online.subgradient`):
-        by the subgradients of the steps before, as in the paper, or by that of the step, too.
+        Steps along the subgradient, or along its online Newton direction (:class:`OnlineNewton`): by the
+        subgradients of the steps before, as in the paper, or by that of the step, too.
     ridge : float
         What Newton directions add to the diagonal of their matrix.
     best_iterate : bool

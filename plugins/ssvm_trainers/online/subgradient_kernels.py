@@ -13,13 +13,11 @@ import numpy as np
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import borrow, njit
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem, fixed_tables
-from ssvm_trainers.shared.arrays import Fixed, Work
-from ssvm_trainers.shared.certify import count_calls
-from ssvm_trainers.shared.chunks import chunks, visit_cost
+from ssvm_trainers.shared.arrays import Fixed, Work, fixed_arrays, map_scales, work_space
 from ssvm_trainers.shared.oracle_call import OracleInputs, ask, labelling_loss, oracle_inputs
+from ssvm_trainers.shared.passes import chunks, count_calls, visit_cost
 from ssvm_trainers.shared.products import collect_parts, move_parts
 from ssvm_trainers.shared.scaled_weights import ScaledWeights, fold
-from ssvm_trainers.shared.spaces import fixed_arrays, map_scales, work_space
 
 
 def applies(problem: TrainProblem) -> bool:

@@ -15,7 +15,7 @@ cached passes that visit examples again without the oracle.
   without replacement; gaps from exact calls only), every fifth pass takes all.
 
 For the risk ``relaxed`` blocks may be smaller than examples: single factors, which messages make agree, so that no
-relaxation is ever solved (:mod:`ssvm_trainers.planes.factors.blocks`).  With examples as blocks the method is as
+relaxation is ever solved (:mod:`ssvm_trainers.planes.factor_blocks`).  With examples as blocks the method is as
 above, with fractional labellings as planes (:mod:`ssvm_trainers.planes.fractional_kernels`); ``keep`` is not used then.
 
 The certificate is computed at one fixed w: the exact objective against the dual value of the planes.  Steps on one
@@ -45,11 +45,9 @@ from ssvm_trainers.planes.joint_steps import KERNEL_WORK, JointBudget, KeptRows,
 from ssvm_trainers.planes.side_by_side import SideBySide
 from ssvm_trainers.planes.store import DualState
 from ssvm_trainers.shared.arrays import CACHE_LINE
-from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
-from ssvm_trainers.shared.chunks import chunks
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, no_oracle, oracle_inputs
-from ssvm_trainers.shared.resumable import Resumable, Run
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
+from ssvm_trainers.shared.passes import CertificationSchedule, chunks, count_calls
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, PART, Resumable, Run, StateRule
 
 #: Largest batch whose oracle calls share one w where the backend has no compiled oracle.
 MAX_BATCH = 256
@@ -132,7 +130,7 @@ class BCFW(Resumable):
         if self.blocks == "factors" and not problem.relaxed:
             raise OptionError("blocks='factors' is for the risk 'relaxed'; other risks have blocks='examples'")
         if problem.relaxed and self.blocks != "examples":
-            from ssvm_trainers.planes.factors.blocks import FactorRun, suits
+            from ssvm_trainers.planes.factor_blocks import FactorRun, suits
 
             if self.blocks == "factors" or suits(problem):
                 return FactorRun(problem, self.random_state, start)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I32, I64, pointers, runs
 from ssvm_dsl.plugin_api import Planes, TrainProblem
-from ssvm_trainers.shared.spaces import basis_space
+from ssvm_trainers.shared.arrays import basis_space
 
 if TYPE_CHECKING:
     from ssvm_dsl.ir import Program

@@ -22,8 +22,7 @@ from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
 from ssvm_trainers.planes.cache import Cache, places
-from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.state_rules import COUNTS
+from ssvm_trainers.shared.resumable import COUNTS, Stateful
 
 #: Most aggregated planes of one climb.
 MOST_CUTS = 100

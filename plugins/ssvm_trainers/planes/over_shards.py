@@ -32,9 +32,8 @@ from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Iterate, ShardSteps, StopRule, TrainProblem
 from ssvm_trainers.planes.cache import KEPT, NEVER
 from ssvm_trainers.planes.combination import combine
-from ssvm_trainers.shared.certify import CertificationSchedule
-from ssvm_trainers.shared.resumable import Run
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES
+from ssvm_trainers.shared.passes import CertificationSchedule
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, PART, SHARES, Run
 
 #: Planes of a shard: its anchor, its dual weights one round ago, and its current dual weights.
 ANCHOR, BEFORE, NOW = range(3)

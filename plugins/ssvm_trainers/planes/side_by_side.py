@@ -28,10 +28,9 @@ from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.planes.cache import NEVER, DualPoint, Visits
 from ssvm_trainers.planes.combination import combine
 from ssvm_trainers.planes.store import DualState
-from ssvm_trainers.shared.arrays import NO_FLOATS, Work
+from ssvm_trainers.shared.arrays import NO_FLOATS, Work, work_space
 from ssvm_trainers.shared.lower_bound import is_plain
 from ssvm_trainers.shared.oracle_call import OracleInputs
-from ssvm_trainers.shared.spaces import work_space
 
 #: Fewer examples than this for each group are visited one after the other.
 LEAST_EXAMPLES = 4

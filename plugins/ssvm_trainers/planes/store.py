@@ -23,11 +23,9 @@ from ssvm_dsl.kernels import FixedTables
 from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers.planes.bcfw_kernels import fill_vectors, make_room, visit_examples
 from ssvm_trainers.planes.cache import SUMMED, Cache, DensePlanes, DualPoint, Fractional, Visits
-from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, Work
+from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, Work, fixed_arrays, follow_plane, work_space
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, OracleInputs, no_oracle
-from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.spaces import fixed_arrays, follow_plane, work_space
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, StateRule, require
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, ROUNDING, Stateful, StateRule, require
 
 if TYPE_CHECKING:
     pass

@@ -8,8 +8,7 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, slices
 from ssvm_dsl.plugin_api import Objective
-from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.state_rules import NUMBERS, StateRule
+from ssvm_trainers.shared.resumable import NUMBERS, Stateful, StateRule
 
 #: Relative error of a bound: some tens of roundings.
 ROUNDING = 1e-14

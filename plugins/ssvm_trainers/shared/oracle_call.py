@@ -23,9 +23,8 @@ from ssvm_dsl.kernels import (
     tables_score,
 )
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
-from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Fixed, Work
+from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Fixed, Work, basis_space
 from ssvm_trainers.shared.products import labels_score, worse
-from ssvm_trainers.shared.spaces import basis_space
 
 
 class OracleInputs(NamedTuple):

@@ -40,8 +40,7 @@ from ssvm_backends.dual.driver import (
     slice_above,
     slice_of_factors,
 )
-from ssvm_backends.dual.kernels import CLOSED, PHASE, Site
-from ssvm_backends.dual.progress import SolverProgress
+from ssvm_backends.dual.kernels import CLOSED, PHASE, Site, SolverProgress
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
 

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.dual.admm.program_trees import FALSE, TRUE, TreeFactors, TreeSets
-from ssvm_backends.structures.arcs import arc_matrix
-from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
+from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import arc_matrix, best_arborescence
 from ssvm_backends.structures.spanning_trees.projective import best_projective, tree_items
 from ssvm_dsl.ir import F64, I32, Bools
 from ssvm_dsl.kernels import njit

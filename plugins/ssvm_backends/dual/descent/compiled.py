@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.dual.answers.slope import choose, state_score
 from ssvm_backends.dual.descent.block_descent import STAR, DescentRule, add_up, sweep
 from ssvm_backends.dual.kernels import MAX_ARITY, VISIT, Site, extent, fill_visits, shift_of
+from ssvm_backends.dual.slope import choose, state_score
 from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import (
@@ -146,7 +146,7 @@ def descend_example(
     instance, rule, example, passes, messages, work
         As for :func:`improve`.
     choices : ndarray of int32
-        Written: its states and joint states, see :func:`~ssvm_backends.dual.answers.slope.choose`.
+        Written: its states and joint states, see :func:`~ssvm_backends.dual.slope.choose`.
     """
     choices, g = borrow(choices), instance.graph
     n_variables = g.var_ptr[example + 1] - g.var_ptr[example]
@@ -163,7 +163,7 @@ class SoftAnswers(NamedTuple):
         Where messages and probabilities of each start.
     messages : ndarray of float64
     probabilities : ndarray of float64
-        See :func:`~ssvm_backends.dual.descent.compiled.soft_choose`.
+        See :func:`soft_choose`.
     bound : ndarray of float64, shape (n,)
     """
 
@@ -225,7 +225,7 @@ def soft_descent(ints, longs, reals, example, pool, node, passes, messages, marg
     ints, longs, reals, example, pool, node, passes, messages, work
         As for :func:`descent`; the temperature is above 0.
     marginals : ndarray of float64
-        Written: probabilities, see :func:`~ssvm_backends.dual.descent.compiled.soft_choose`.
+        Written: probabilities, see :func:`soft_choose`.
     """
     instance = Instance(graph_in(ints, longs, 1), node, pool, reals)
     rule = CompiledRule(packed_longs(longs, 0)[0], reals[0])

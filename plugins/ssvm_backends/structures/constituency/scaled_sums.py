@@ -22,13 +22,7 @@ from ssvm_backends.structures.constituency.chart import (
     note_active,
     span_at,
 )
-from ssvm_backends.structures.constituency.sum_parses import (
-    ParseShares,
-    Passed,
-    largest,
-    share_no_phrase,
-    spread_word,
-)
+from ssvm_backends.structures.constituency.sum_parses import ParseShares, Passed, largest, share_no_phrase, spread_word
 from ssvm_dsl.ir import F64, GrammarArrays
 from ssvm_dsl.kernels import njit
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.graphs.best_counts import Wanted, best_counts
+from ssvm_backends.graphs.batch_session import Wanted, best_counts
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
     SpanScores,

@@ -200,7 +200,7 @@ class SemiMarkovSession(BatchSession):
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
-        from ssvm_backends.graphs.best_counts import Wanted
+        from ssvm_backends.graphs.batch_session import Wanted
         from ssvm_backends.structures.segmentations.count_segments import Counts, best_by_count
 
         program, theta, node = self.program, question.theta, question.masked_node(self.program)

@@ -23,10 +23,14 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Bools, Program, owners, pointers, runs
-from ssvm_trainers.dual.projection.layout import PolytopeLayout
-from ssvm_trainers.dual.projection.projection_kernels import MOST_STEPS, NewtonState, ProjectedPoint, project_all
-from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.state_rules import NUMBERS
+from ssvm_trainers.dual.projection.projection_kernels import (
+    MOST_STEPS,
+    NewtonState,
+    PolytopeLayout,
+    ProjectedPoint,
+    project_all,
+)
+from ssvm_trainers.shared.resumable import NUMBERS, Stateful
 
 #: How far a row may be from its right-hand side, relative to the largest number that is projected.
 ACCURACY = 1e-10

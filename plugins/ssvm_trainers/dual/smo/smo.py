@@ -32,11 +32,9 @@ from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.dual.polytope import plain_forests
 from ssvm_trainers.dual.smo.smo_state import CliqueState, MarginalState, SMOState
-from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
-from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.oracle_call import oracle_inputs
-from ssvm_trainers.shared.resumable import Resumable, Run
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART
+from ssvm_trainers.shared.passes import CertificationSchedule, chunks, count_calls, visit_cost
+from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, PART, Resumable, Run
 
 #: Without a compiled oracle the calls of so many batches, of at most so many examples, share one w each.
 BATCHES, MAX_BATCH = 32, 256

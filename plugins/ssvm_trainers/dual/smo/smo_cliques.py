@@ -16,7 +16,7 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import N_CONFIGS, POOL, SCOPE, TABLE, TABLE_BASE, ScoreSpace, borrow, factor_dot, factors_of, njit
-from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
+from ssvm_trainers.dual.junction_trees import JunctionTrees
 from ssvm_trainers.dual.smo.smo_kernels import GRID, NO_SLOPE, GivenLabels, MarginalPoint
 from ssvm_trainers.dual.smo.smo_pairs import (
     SMOWorkspace,

@@ -10,17 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_dsl.ir import F64, I8, I32, I64
-from ssvm_dsl.kernels import (
-    N_CONFIGS,
-    NUMBER,
-    POOL,
-    borrow,
-    factor_add,
-    factor_config,
-    factor_dot,
-    factors_of,
-    njit,
-)
+from ssvm_dsl.kernels import N_CONFIGS, NUMBER, POOL, borrow, factor_add, factor_config, factor_dot, factors_of, njit
 from ssvm_trainers.shared.arrays import Fixed, Work
 from ssvm_trainers.shared.products import Shrinkage, clear_entries, shrink_entries
 

@@ -24,7 +24,7 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Marginals, labelling_marginals, polytope_equations
 from ssvm_dsl.plugin_api import Planes, TrainProblem, consistent
 from ssvm_trainers.dual.smo.smo_state import SMOState
-from ssvm_trainers.shared.state_rules import NUMBERS, ROUNDING, SHARES, StateRule, require
+from ssvm_trainers.shared.resumable import NUMBERS, ROUNDING, SHARES, StateRule, require
 
 #: Marginals up to this are none: what steps leave by rounding.
 NOTHING = 1e-12

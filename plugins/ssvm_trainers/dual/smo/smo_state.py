@@ -18,11 +18,9 @@ from ssvm_trainers.dual.polytope import clique_polytope
 from ssvm_trainers.dual.smo.smo_cliques import CliqueWorkspace, clique_pass, list_cells
 from ssvm_trainers.dual.smo.smo_kernels import GivenLabels, MarginalPoint, aggregate, exact_pass, plain_pass
 from ssvm_trainers.dual.smo.smo_pairs import Rooted, SMOWorkspace
-from ssvm_trainers.shared.arrays import NO_INTS, NO_LONGS
+from ssvm_trainers.shared.arrays import NO_INTS, NO_LONGS, basis_space, fixed_arrays, follow_plane, work_space
 from ssvm_trainers.shared.oracle_call import OracleInputs
-from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.spaces import basis_space, fixed_arrays, follow_plane, work_space
-from ssvm_trainers.shared.state_rules import NUMBERS, ROUNDING, SHARES, require
+from ssvm_trainers.shared.resumable import NUMBERS, ROUNDING, SHARES, Stateful, require
 
 #: Within the supports.
 NO_LABELS = GivenLabels(NO_LONGS, NO_INTS)

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.dual.answers.decode import score_states
-from ssvm_backends.dual.kernels import Site, shift_of
+from ssvm_backends.dual.kernels import Site, score_states, shift_of
 from ssvm_backends.graphs.graph import Graph
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit

@@ -1,1 +1,0 @@
-"""Answers from dual messages: labellings, where the bound is attained, and bounds of single states."""

@@ -1,1 +1,0 @@
-"""Bounds on numbers of true literals."""

@@ -1,1 +1,0 @@
-"""Marginals of the cliques of triangulated graphs."""
