@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ssvm_dsl.lazy_api import lazy_names
+from ssvm_dsl.moved_modules import find_moved_modules
 from ssvm_dsl.version import __version__ as __version__
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, "__version__")
+find_moved_modules()
 
 if TYPE_CHECKING:
     from ssvm_dsl.compiler.estimate import estimate as estimate
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.io.networkx_graph import from_networkx as from_networkx
     from ssvm_dsl.io.networkx_graph import to_networkx as to_networkx
     from ssvm_dsl.io.problem_file import read_problem as read_problem
-    from ssvm_dsl.lang.constraints.custom import Custom as Custom
     from ssvm_dsl.lang.constraints.durations import Duration as Duration
     from ssvm_dsl.lang.constraints.forbidden import BIO as BIO
     from ssvm_dsl.lang.constraints.forbidden import BIOES as BIOES
@@ -52,10 +53,12 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.constraints.relations import LinearOrder as LinearOrder
     from ssvm_dsl.lang.constraints.relations import Transitive as Transitive
     from ssvm_dsl.lang.constraints.structures import Circuit as Circuit
+    from ssvm_dsl.lang.constraints.structures import Custom as Custom
     from ssvm_dsl.lang.constraints.structures import Matching as Matching
     from ssvm_dsl.lang.constraints.structures import Path as Path
     from ssvm_dsl.lang.dims import Dim as Dim
     from ssvm_dsl.lang.factors import Factor as Factor
+    from ssvm_dsl.lang.factors import Given as Given
     from ssvm_dsl.lang.features.kernel_features import Kernel as Kernel
     from ssvm_dsl.lang.features.kernel_features import Nystroem as Nystroem
     from ssvm_dsl.lang.features.kernel_features import RandomFourier as RandomFourier
@@ -66,19 +69,18 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.features.sources import Polynomial as Polynomial
     from ssvm_dsl.lang.features.sources import Quantiles as Quantiles
     from ssvm_dsl.lang.features.sources import Scaled as Scaled
+    from ssvm_dsl.lang.features.sources import SpanLength as SpanLength
+    from ssvm_dsl.lang.features.sources import SpanMean as SpanMean
+    from ssvm_dsl.lang.features.sources import SpanSum as SpanSum
     from ssvm_dsl.lang.features.sources import Standardized as Standardized
     from ssvm_dsl.lang.features.sources import Transform as Transform
     from ssvm_dsl.lang.features.sources import Whitened as Whitened
-    from ssvm_dsl.lang.features.span_features import SpanLength as SpanLength
-    from ssvm_dsl.lang.features.span_features import SpanMean as SpanMean
-    from ssvm_dsl.lang.features.span_features import SpanSum as SpanSum
     from ssvm_dsl.lang.forms import ANTISYMMETRIC as ANTISYMMETRIC
     from ssvm_dsl.lang.forms import FULL as FULL
     from ssvm_dsl.lang.forms import POTTS as POTTS
     from ssvm_dsl.lang.forms import SYMMETRIC as SYMMETRIC
     from ssvm_dsl.lang.forms import Form as Form
-    from ssvm_dsl.lang.given import Given as Given
-    from ssvm_dsl.lang.grammars.bracket_scores import bracket_scores as bracket_scores
+    from ssvm_dsl.lang.grammars.brackets import bracket_scores as bracket_scores
     from ssvm_dsl.lang.grammars.brackets import read_brackets as read_brackets
     from ssvm_dsl.lang.grammars.brackets import read_trees as read_trees
     from ssvm_dsl.lang.grammars.grammar import Grammar as Grammar
@@ -89,7 +91,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.inputs import Input as Input
     from ssvm_dsl.lang.inputs import Positions as Positions
     from ssvm_dsl.lang.losses.cost import Cost as Cost
-    from ssvm_dsl.lang.losses.count_loss import CountLoss as CountLoss
+    from ssvm_dsl.lang.losses.label_losses import CountLoss as CountLoss
     from ssvm_dsl.lang.losses.label_losses import CustomLoss as CustomLoss
     from ssvm_dsl.lang.losses.label_losses import Hamming as Hamming
     from ssvm_dsl.lang.losses.label_losses import NoLoss as NoLoss

@@ -28,8 +28,8 @@ from ssvm_dsl.ir.shapes import Shapes
 from ssvm_dsl.lang.constraints.durations import SegmentDuration
 from ssvm_dsl.lang.constraints.forbidden import Allow, Forbid
 from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.factors import Given
 from ssvm_dsl.lang.forms import FULL
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.about_target import in_tables, of_tables, table_states
 from ssvm_dsl.lang.outputs.labels import Label, Target

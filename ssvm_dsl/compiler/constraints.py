@@ -23,10 +23,9 @@ from ssvm_dsl.errors import DataError, InfeasibleError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.constraints.custom import CUSTOM_EXACT, Custom
-from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
-from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter, Sum
+from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, EdgeEnd, Literal, Parameter, Sum
 from ssvm_dsl.lang.constraints.relations import PairRelation
+from ssvm_dsl.lang.constraints.structures import CUSTOM_EXACT, Custom
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Input

@@ -27,9 +27,8 @@ from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SlicedR
 from ssvm_dsl.ir.program import ONE_SPAN, SPANS, Group
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.factors import Factor, Given
 from ssvm_dsl.lang.features.sources import JointFeature, is_indexed, row_target
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import At, Attributes, Input
 from ssvm_dsl.lang.outputs.about_target import of_tables
 from ssvm_dsl.lang.outputs.agreements import FactorTerm

@@ -22,9 +22,8 @@ from ssvm_dsl.compiler.losses.loss import PART_STATES
 from ssvm_dsl.compiler.scopes import factor_counts
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.factors import Factor, Given
 from ssvm_dsl.lang.features import sources as lang
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import At, Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.outputs.labels import Target

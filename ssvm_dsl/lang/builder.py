@@ -12,14 +12,13 @@ from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.declaration import Declaration, declare
 from ssvm_dsl.lang.dims import Condition, Dim, Index, Number
-from ssvm_dsl.lang.factors import ALL, Factor
+from ssvm_dsl.lang.factors import ALL, Factor, Given
 from ssvm_dsl.lang.forms import FULL, Form
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Positions, Source
 from ssvm_dsl.lang.losses.label_losses import Loss
-from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
+from ssvm_dsl.lang.outputs.variables import ClassName
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.formulas import Formula
 from ssvm_dsl.lang.rules.structures import RuleOfKind

@@ -19,13 +19,11 @@ from typing import Any, TypeVar, cast
 from ssvm_dsl.lang.constraints.durations import SegmentDuration
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
-from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features.span_features import SpanLength, SpanSum
+from ssvm_dsl.lang.factors import Factor, Given
+from ssvm_dsl.lang.features.sources import SpanLength, SpanSum
 from ssvm_dsl.lang.forms import FULL
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.losses.cost import Cost
-from ssvm_dsl.lang.losses.count_loss import CountLoss
-from ssvm_dsl.lang.losses.label_losses import Hamming, Loss, LossSum, NoLoss, ZeroOne
+from ssvm_dsl.lang.losses.label_losses import CountLoss, Hamming, Loss, LossSum, NoLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import starts
 from ssvm_dsl.lang.symbols import Symbol

@@ -15,14 +15,13 @@ from typing import Any, TypeVar
 
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.compact_segments import compact_label, compact_symbols
-from ssvm_dsl.lang.constraints.forbidden import Forbid
+from ssvm_dsl.lang.constraints.forbidden import Forbid, RuledOut
 from ssvm_dsl.lang.constraints.implied import implied_constraints
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.dims import Dim, IsOne, walk
-from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.factors import Factor, Given
 from ssvm_dsl.lang.features.sources import walk_sources
 from ssvm_dsl.lang.functions import FunctionRef
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Input, Positions, Source
 from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.labels import Label, LabelPart, Latent, Target
@@ -31,7 +30,6 @@ from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.rules.circuits import RuleCircuit
 from ssvm_dsl.lang.rules.formulas import Formula, has_tables, inputs_read, numbers_of
 from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth, has_table
-from ssvm_dsl.lang.rules.ruled_out import RuledOut
 from ssvm_dsl.lang.rules.structures import RuleOfKind
 from ssvm_dsl.lang.symbols import Symbol
 

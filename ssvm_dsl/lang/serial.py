@@ -13,20 +13,19 @@ from ssvm_dsl.errors import FileFormatError, KeywordError, ModelError, OptionErr
 from ssvm_dsl.lang import dims, inputs
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.constraints import durations, forbidden, logic, pointers, relations, structures
-from ssvm_dsl.lang.constraints.custom import Custom
+from ssvm_dsl.lang.constraints.structures import Custom
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.factors import Factor, Given
 from ssvm_dsl.lang.features import sources
 from ssvm_dsl.lang.features.kernel_features import Kernel, Nystroem, RandomFourier
-from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
+from ssvm_dsl.lang.features.sources import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.forms import Form
 from ssvm_dsl.lang.functions import FunctionRef
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.losses import label_losses
 from ssvm_dsl.lang.losses.cost import Cost
-from ssvm_dsl.lang.losses.count_loss import CountLoss
+from ssvm_dsl.lang.losses.label_losses import CountLoss
 from ssvm_dsl.lang.outputs import targets
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.patterns.pattern import Pattern

@@ -25,8 +25,7 @@ from ssvm_dsl.lang.arrays import describe, is_number
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.forms import FULL
-from ssvm_dsl.lang.grammars.grammar import Grammar
-from ssvm_dsl.lang.grammars.reading import Chain, Rule
+from ssvm_dsl.lang.grammars.grammar import Chain, Grammar, Rule
 from ssvm_dsl.lang.inputs import Attributes
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.estimator import Estimator, not_fitted

@@ -11,7 +11,7 @@ import numpy as np
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.labels.unseen_classes import may_be_class
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.outputs.class_names import ClassName
+from ssvm_dsl.lang.outputs.variables import ClassName
 from ssvm_dsl.lang.symbols import plain
 
 

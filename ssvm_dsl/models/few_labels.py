@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.lang.arrays import is_sparse
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.factors import Factor, Given
 from ssvm_dsl.lang.forms import POTTS
 from ssvm_dsl.lang.frames import is_gap
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model

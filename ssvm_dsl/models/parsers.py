@@ -14,7 +14,7 @@ from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.grammars.bracket_scores import bracket_scores
+from ssvm_dsl.lang.grammars.brackets import bracket_scores
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree
 from ssvm_dsl.lang.inputs import Attributes, Input

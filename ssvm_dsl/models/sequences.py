@@ -19,7 +19,7 @@ from ssvm_dsl.lang.constraints.durations import Duration
 from ssvm_dsl.lang.constraints.forbidden import BIO, BIOES, Forbid, TagScheme
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features.span_features import SpanLength
+from ssvm_dsl.lang.features.sources import SpanLength
 from ssvm_dsl.lang.frames import is_frame, is_gap, is_row, is_series
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model

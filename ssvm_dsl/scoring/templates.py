@@ -30,9 +30,8 @@ from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.factors import Factor, Given, of_one_number
 from ssvm_dsl.lang.features.sources import Concat
-from ssvm_dsl.lang.given import Given, of_one_number
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.about_target import in_tables
 from ssvm_dsl.lang.outputs.agreements import FactorTerm

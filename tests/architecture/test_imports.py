@@ -17,6 +17,7 @@ LAYERS: dict[str, set[str]] = {
     "memory": {"errors", "units"},
     "processors": set(),
     "version": set(),
+    "moved_modules": set(),
     "loading": set(),
     "deadline": {"errors", "loading"},
     "files": {"errors", "units"},
@@ -35,7 +36,7 @@ LAYERS: dict[str, set[str]] = {
     },
     "io": {"compiler", "files", "lang", "ir", "kernels", "errors", "plugin_api", "registry", "units", "version"},
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
-    "root": {"version"},
+    "root": {"moved_modules", "version"},
 }
 LAYERS["scoring"] = LAYERS["inference"] | {"inference", "io"}
 LAYERS["learning"] = LAYERS["inference"] | {"files", "inference", "io", "report", "processors", "version"}

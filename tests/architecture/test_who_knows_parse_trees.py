@@ -12,7 +12,7 @@ NAMES = re.compile(r"grammar|derivable|parse_?tree|partial_?tree|\bcky\b", re.IG
 
 #: The structure's own modules.
 OWN = (
-    "ssvm_dsl/lang/grammars/", "ssvm_dsl/lang/constraints/derivable.py", "ssvm_dsl/compiler/labels/tree_rules.py",
+    "ssvm_dsl/lang/grammars/", "ssvm_dsl/lang/constraints/implied.py", "ssvm_dsl/compiler/labels/tree_rules.py",
     "ssvm_dsl/compiler/labels/trees.py", "ssvm_dsl/kernels/derivable.py", "ssvm_dsl/ir/grammar_arrays.py",
     "ssvm_dsl/learning/pcfg.py", "ssvm_dsl/report/parse_trees.py", "ssvm_dsl/testing/tree_problems.py",
     "ssvm_dsl/datasets/", "ssvm_dsl/models/parsers.py", "ssvm_dsl/datasets/formats/trees.py",
@@ -26,7 +26,7 @@ ELSEWHERE = {
     "ssvm_dsl/ir/constraints.py": "an example in a docstring",
     "ssvm_dsl/lang/builder.py": "passes the argument on",
     "ssvm_dsl/lang/constraints/durations.py": "durations are not for labels of trees",
-    "ssvm_dsl/lang/constraints/implied.py": "which constraints labels have by themselves",
+    "ssvm_dsl/moved_modules.py": "former names of modules",
     "ssvm_dsl/lang/outputs/labels.py": "the argument of labels, and their parts",
     "ssvm_dsl/lang/outputs/targets.py": "the targets spans, leaves and rules",
     "ssvm_dsl/lang/outputs/variables.py": "the argument of labels, and their kind",

@@ -18,7 +18,7 @@ from ssvm_dsl.datasets.formats.examples import DataSettings
 from ssvm_dsl.datasets.formats.readers import read_file
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.files.text_lines import blocks_in, columns_of, lines_in, numbered_lines
-from ssvm_dsl.lang.grammars.reading import read_cfg
+from ssvm_dsl.lang.grammars.grammar import read_cfg
 
 #: What `str.split` or `str.splitlines` divides at, and columns and lines do not.
 INSIDE = [c for c in map(chr, range(sys.maxunicode)) if (c.isspace() or len(f"a{c}b".splitlines()) > 1)]

@@ -22,7 +22,7 @@ from ssvm_dsl import (
     spans,
 )  # fmt: skip
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.lang.grammars.reading import rules_of
+from ssvm_dsl.lang.grammars.grammar import rules_of
 from ssvm_dsl.learning.pcfg import word_class
 
 TREES = [

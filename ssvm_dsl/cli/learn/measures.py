@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.lang.grammars.bracket_scores import bracket_scores
+from ssvm_dsl.lang.grammars.brackets import bracket_scores
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree
 from ssvm_dsl.learning.metrics import SCORERS, Phrase, phrases
 from ssvm_dsl.report.confusion import are_segments, by_position

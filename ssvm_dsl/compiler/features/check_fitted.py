@@ -14,10 +14,9 @@ from ssvm_dsl.compiler.features.learnt_arrays import are_arrays
 from ssvm_dsl.compiler.features.observed import check_pairs, of_learnt
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.factors import Factor, Given
 from ssvm_dsl.lang.features import sources as lang
 from ssvm_dsl.lang.features.kernel_features import Kernel, KernelMap, Nystroem, RandomFourier
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 
 #: The kinds of this package that learn arrays: their names and shapes are known.

@@ -29,7 +29,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.features import sources as lang
 from ssvm_dsl.lang.features.kernel_features import Kernel, KernelMap, Nystroem, RandomFourier
-from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
+from ssvm_dsl.lang.features.sources import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Target

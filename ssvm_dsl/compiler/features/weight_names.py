@@ -17,7 +17,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import sources as lang
 from ssvm_dsl.lang.features.kernel_features import Kernel, KernelMap
-from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
+from ssvm_dsl.lang.features.sources import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.inputs import At, Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, NoneOf
 

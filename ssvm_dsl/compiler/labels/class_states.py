@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, Bools
 from ssvm_dsl.lang.arrays import whole_numbers
-from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.variables import ClassName
 
 
 @lru_cache(maxsize=64)

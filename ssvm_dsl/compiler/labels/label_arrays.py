@@ -19,8 +19,7 @@ from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import describe, is_masked, is_sparse, number_text
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.losses.count_loss import CountLoss
-from ssvm_dsl.lang.losses.label_losses import Hamming
+from ssvm_dsl.lang.losses.label_losses import CountLoss, Hamming
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import plain
 

@@ -9,8 +9,8 @@ import numpy as np
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.lang.arrays import is_masked
 from ssvm_dsl.lang.frames import is_gap
-from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.variables import ClassName
 from ssvm_dsl.lang.symbols import plain
 
 #: What the habit of other libraries means by "not known", or by the first of two classes.

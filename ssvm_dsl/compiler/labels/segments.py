@@ -16,9 +16,8 @@ from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses, may_be_class
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import describe, is_masked
-from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.variables import n_spans
+from ssvm_dsl.lang.outputs.variables import ClassName, n_spans
 from ssvm_dsl.lang.symbols import plain, show
 
 #: A segment: where it starts, the position after its last one, its class (``None`` for what is not known).

@@ -16,10 +16,9 @@ from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.constraints import LabelRules
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.lang.grammars.grammar import Grammar
+from ssvm_dsl.lang.grammars.grammar import Grammar, chain_down
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree, is_part
 from ssvm_dsl.lang.grammars.partial_tree import PartialTree
-from ssvm_dsl.lang.grammars.reading import chain_down
 from ssvm_dsl.lang.outputs.labels import Label
 
 

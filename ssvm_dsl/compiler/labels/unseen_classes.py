@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler.labels.missing_labels import signed_hint
-from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.variables import ClassName
 from ssvm_dsl.lang.symbols import plain, show
 
 

@@ -17,7 +17,7 @@ from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import owners, pointers, runs
 from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.functions import FunctionRef
-from ssvm_dsl.lang.losses.count_loss import CountLoss
+from ssvm_dsl.lang.losses.label_losses import CountLoss
 from ssvm_dsl.lang.outputs.variables import n_spans
 
 #: Entries of the tables of all examples together.

@@ -21,8 +21,16 @@ from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.lang.arrays import as_floats
 from ssvm_dsl.lang.inputs import At, Input
 from ssvm_dsl.lang.losses.cost import DISTANCE, WRONG, Cost
-from ssvm_dsl.lang.losses.count_loss import CountLoss
-from ssvm_dsl.lang.losses.label_losses import CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
+from ssvm_dsl.lang.losses.label_losses import (
+    CountLoss,
+    CustomLoss,
+    Hamming,
+    LabelLoss,
+    Loss,
+    NoLoss,
+    WeighedLoss,
+    ZeroOne,
+)
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.memory import fresh_zeros
 

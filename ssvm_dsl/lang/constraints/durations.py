@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.constraints.forbidden import Forbid
-from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
-from ssvm_dsl.lang.constraints.quantities import Parameter, Sum
+from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal, Parameter, Sum
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.variables import MOST_CLASSES

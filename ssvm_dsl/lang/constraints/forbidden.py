@@ -18,13 +18,14 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import MOST, NotNumbers, plain_array
 from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.outputs.about_target import AboutTarget
-from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target, cross
+from ssvm_dsl.lang.outputs.variables import ClassName
 from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.pattern import Pattern, function_mistakes, unknown_inputs
 from ssvm_dsl.lang.patterns.references import LabelAt
-from ssvm_dsl.lang.rules.formulas import formula_of_call
+from ssvm_dsl.lang.rules.formulas import Formula, formula_of_call, truth_table
+from ssvm_dsl.lang.rules.rule_patterns import RulePattern
 from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, got, plain, show
 
 #: As many states of a rule are printed.
@@ -438,3 +439,23 @@ def _names(goal: Target, numbers: Iterable[int]) -> list[Any]:
         named = tuple(names[k][int(s)] for k, s in enumerate(state))
         out.append(named if len(named) > 1 else named[0])
     return out
+
+
+class RuledOut(Forbid):
+    """The joint states for which a formula is false.
+
+    Parameters
+    ----------
+    formula : Formula
+        An attribute of a model.
+    """
+
+    formula: Formula
+
+    def __init__(self, formula: Formula) -> None:
+        target = RulePattern(formula)
+        true = truth_table(formula, target.references)
+        states = tuple(np.flatnonzero(~true).tolist())
+        self._fill([], target=target, forbidden=states, ref=None, places=(), formula=formula)
+        object.__setattr__(self, "name", formula.name)
+        object.__setattr__(self, "line", formula.line)

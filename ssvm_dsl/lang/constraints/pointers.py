@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ssvm_dsl.lang.constraints.logic import Constraint, Literal
-from ssvm_dsl.lang.constraints.quantities import Parameter, Sum
+from ssvm_dsl.lang.constraints.logic import Constraint, Literal, Parameter, Sum
 from ssvm_dsl.lang.dims import Dim, Index
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.join import symbols_of

@@ -2,103 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import describe
-from ssvm_dsl.lang.grammars.bracket_text import MOST_DEPTH, nested_lists
 
-# -- trees as text and as SVG --------------------------------------------------------------------------------------
+#: The deepest tree that is read: what walks it calls itself once for each level.
+MOST_DEPTH = 300
 
 #: Pixels of a letter, between neighbouring words, and of a level.
 LETTER, GAP, LEVEL = 8.0, 14.0, 40.0
 
-
-class DrawnTree(Protocol):
-    """The :class:`~ssvm_dsl.ParseTree` to draw."""
-
-    @property
-    def label(self) -> str:
-        """The symbol of the node."""
-
-    @property
-    def children(self) -> tuple[Any, ...]:
-        """The children of the node, from left to right: trees and words."""
-
-    @property
-    def trees(self) -> tuple[DrawnTree, ...]:
-        """The children that are trees."""
-
-    @property
-    def is_tag(self) -> bool:
-        """Whether it stands above a word."""
-
-    @property
-    def depth(self) -> int:
-        """Number of symbols above each other."""
-
-
-def text_of(tree: DrawnTree) -> str:
-    """Return a tree as lines: each symbol below its parent, words after their parts of speech."""
-    return "\n".join(_lines(tree))
-
-
-def _lines(tree: DrawnTree) -> Iterator[str]:
-    if tree.is_tag:
-        yield f"{tree.label} {tree.children[0]}"
-        return
-    yield tree.label
-    *others, last = tree.trees
-    for child in others:
-        first, *rest = _lines(child)
-        yield f"├─ {first}"
-        yield from (f"│  {line}" for line in rest)
-    first, *rest = _lines(last)
-    yield f"└─ {first}"
-    yield from (f"   {line}" for line in rest)
-
-
-def svg_of(tree: DrawnTree) -> str:
-    """Return a tree as an SVG document, a symbol in the middle above its children."""
-    parts: list[str] = []
-    _, right = _place(tree, 0.0, 0, parts)
-    width, height = right, LEVEL * (tree.depth + 1)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}"'
-    style = 'font-family="sans-serif" font-size="13" text-anchor="middle"'
-    return f'{head} height="{height:.0f}" {style}>{"".join(parts)}</svg>'
-
-
-def _place(tree: DrawnTree, left: float, level: int, parts: list[str]) -> tuple[float, float]:
-    """Draw a tree from ``left`` on; return the middle of its symbol and where it ends."""
-    y = LEVEL * (level + 0.5)
-    if tree.is_tag:
-        word = str(tree.children[0])
-        right = left + LETTER * max(len(word), len(tree.label)) + GAP
-        middle = (left + right) / 2
-        parts.append(_line(middle, y, middle, y + LEVEL) + _text(middle, y + LEVEL, word, ' font-style="italic"'))
-    else:
-        middles, right = [], left
-        for child in tree.trees:
-            middle, right = _place(child, right, level + 1, parts)
-            middles.append(middle)
-        right = max(right, left + LETTER * len(tree.label) + GAP)
-        middle = (middles[0] + middles[-1]) / 2
-        parts += [_line(middle, y, below, y + LEVEL) for below in middles]
-    parts.append(_text(middle, y, tree.label, ""))
-    return middle, right
-
-
-def _line(x: float, y: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x:.1f}" y1="{y + 6:.1f}" x2="{x2:.1f}" y2="{y2 - 14:.1f}" stroke="#888"/>'
-
-
-def _text(x: float, y: float, text: str, style: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}"{style}>{escape(text)}</text>'
-
+_TOKEN = re.compile(r"[()]|[^ \t\r\n()]+")
 
 #: What begins the name of a symbol that binarising made, after the symbol that it is a part of, and the symbol above.
 PART, ABOVE = "|<", "^<"
@@ -247,11 +167,16 @@ class ParseTree:
 
     def draw(self) -> str:
         """Return the tree as text, a line for each symbol."""
-        return text_of(self)
+        return "\n".join(_lines(self))
 
     def svg(self) -> str:
         """Return the tree as a drawing, words at the bottom, for web pages."""
-        return svg_of(self)
+        parts: list[str] = []
+        _, right = _place(self, 0.0, 0, parts)
+        width, height = right, LEVEL * (self.depth + 1)
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}"'
+        style = 'font-family="sans-serif" font-size="13" text-anchor="middle"'
+        return f'{head} height="{height:.0f}" {style}>{"".join(parts)}</svg>'
 
     def _repr_svg_(self) -> str:
         """Return what notebooks show."""
@@ -332,3 +257,124 @@ def _from_nested(value: Any, depth: int) -> ParseTree:
         raise DataError("tree", expected="a word alone under its part of speech", found=repr(children)[:60])
     made = tuple(str(child) if alone else _from_nested(child, depth + 1) for child in children)
     return ParseTree(str(name), made)
+
+
+# -- drawings ---------------------------------------------------------------------------------------------------------
+
+
+def _lines(tree: ParseTree) -> Iterator[str]:
+    if tree.is_tag:
+        yield f"{tree.label} {tree.children[0]}"
+        return
+    yield tree.label
+    *others, last = tree.trees
+    for child in others:
+        first, *rest = _lines(child)
+        yield f"├─ {first}"
+        yield from (f"│  {line}" for line in rest)
+    first, *rest = _lines(last)
+    yield f"└─ {first}"
+    yield from (f"   {line}" for line in rest)
+
+
+def _place(tree: ParseTree, left: float, level: int, parts: list[str]) -> tuple[float, float]:
+    """Draw a tree from ``left`` on; return the middle of its symbol and where it ends."""
+    y = LEVEL * (level + 0.5)
+    if tree.is_tag:
+        word = str(tree.children[0])
+        right = left + LETTER * max(len(word), len(tree.label)) + GAP
+        middle = (left + right) / 2
+        parts.append(_stroke(middle, y, middle, y + LEVEL) + _text(middle, y + LEVEL, word, ' font-style="italic"'))
+    else:
+        middles, right = [], left
+        for child in tree.trees:
+            middle, right = _place(child, right, level + 1, parts)
+            middles.append(middle)
+        right = max(right, left + LETTER * len(tree.label) + GAP)
+        middle = (middles[0] + middles[-1]) / 2
+        parts += [_stroke(middle, y, below, y + LEVEL) for below in middles]
+    parts.append(_text(middle, y, tree.label, ""))
+    return middle, right
+
+
+def _stroke(x: float, y: float, x2: float, y2: float) -> str:
+    return f'<line x1="{x:.1f}" y1="{y + 6:.1f}" x2="{x2:.1f}" y2="{y2 - 14:.1f}" stroke="#888"/>'
+
+
+def _text(x: float, y: float, text: str, style: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}"{style}>{escape(text)}</text>'
+
+
+# -- trees read from text ---------------------------------------------------------------------------------------------
+
+
+def nested_lists(text: str, where: str) -> Iterator[list[Any]]:
+    """Yield the trees of a text, each as a list ``[symbol, child, ...]``; brackets without a symbol are left out.
+
+    Raises
+    ------
+    DataError
+        Brackets do not match, a symbol has no children, or words and phrases are siblings; the message says where.
+    """
+    stack: list[list[Any]] = []
+    begin = left = 0  # where the tree begins, and the last one at the left edge
+    opened = False  # a bracket whose symbol, if any, comes next
+    for match in _TOKEN.finditer(text):
+        token, at = match[0], match.start()
+        if token == "(":
+            if not stack:
+                begin = at
+                left = at if text[at - 1 : at] in ("", "\n") else left
+            stack.append([""])
+            if len(stack) > MOST_DEPTH:
+                raise _unclosed(where, text, begin, f"at most {MOST_DEPTH} brackets inside each other", at)
+        elif not stack:
+            before = f" (the tree before begins at line {_line(text, left)})" if left < at else ""
+            raise _wrong(where, text, at, f"'(' at the beginning of a tree{before}")
+        elif token != ")":
+            if opened:
+                stack[-1][0] = token
+            else:
+                stack[-1].append(token)
+        else:
+            tree = stack.pop()
+            if expected := _mistake(tree):
+                raise _wrong(where, text, at, f"{expected} (in the tree that begins at line {_line(text, begin)})")
+            tree = tree if tree[0] else tree[1]
+            if stack:
+                stack[-1].append(tree)
+            else:
+                yield tree
+        opened = token == "("
+    if stack:
+        raise _unclosed(where, text, begin, f"{len(stack)} more ')' for it", len(text))
+
+
+def _mistake(tree: list[Any]) -> str:
+    """Return the rule that a finished tree breaks, ``""`` if it breaks none."""
+    label, *children = tree
+    if not children or (not label and (len(children) > 1 or isinstance(children[0], str))):
+        return "a symbol and its children in each pair of brackets"
+    if len(children) > 1 and any(isinstance(child, str) for child in children):
+        return "a word alone in the brackets of its part of speech"
+    return ""
+
+
+def _unclosed(where: str, text: str, begin: int, expected: str, at: int) -> DataError:
+    """Return the error for a tree that is not closed: all trees before it are, so a bracket of it is missing."""
+    line = _line(text, begin)
+    found = f"the tree that begins at line {line}, {text[begin : begin + 40]!r}, still open at line {_line(text, at)}"
+    after = re.compile(r"^\(", re.MULTILINE).search(text, begin + 1, at)
+    hint = "a bracket is missing in it"
+    if after is not None:
+        hint = f"line {_line(text, after.start())} begins the next tree; a bracket is missing before it"
+    return DataError(where, expected=expected, found=found, hint=hint)
+
+
+def _wrong(where: str, text: str, at: int, expected: str) -> DataError:
+    found = f"line {_line(text, at)}: {text[max(0, at - 20) : at + 20]!r}"
+    return DataError(where, expected=expected, found=found)
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1

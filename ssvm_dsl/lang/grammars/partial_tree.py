@@ -9,8 +9,8 @@ from typing import Any
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import describe
+from ssvm_dsl.lang.grammars.grammar import Chain
 from ssvm_dsl.lang.grammars.parse_tree import plain_label
-from ssvm_dsl.lang.grammars.reading import Chain
 
 #: First word, end, and symbol of a phrase; any symbol where it is ``None``.
 Known = tuple[int, int, str | None]

@@ -34,8 +34,17 @@ from ssvm_dsl.lang.dims import (
 )
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.inputs import At, Input
-from ssvm_dsl.lang.outputs.class_names import ClassName, read_converse, read_pointer_unknown, read_states, read_unknown
-from ssvm_dsl.lang.outputs.variables import MOST_CLASSES, Variables, n_spans, read_longest
+from ssvm_dsl.lang.outputs.variables import (
+    MOST_CLASSES,
+    ClassName,
+    Variables,
+    n_spans,
+    read_converse,
+    read_longest,
+    read_pointer_unknown,
+    read_states,
+    read_unknown,
+)
 from ssvm_dsl.lang.patterns.references import LabelAt, label_at
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, as_flag, got, plain, show
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from ssvm_dsl.ir import Ability, Caps, Guarantee, Question, Solution, Task, Theta, Warm
-from ssvm_dsl.lang.constraints.custom import CUSTOM, CUSTOM_EXACT
+from ssvm_dsl.lang.constraints.structures import CUSTOM, CUSTOM_EXACT
 from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
