@@ -207,8 +207,7 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
     negated = np.array([one.negated for one in constraint.literals], dtype=bool)
     values = _Values(constraint, examples, patterns, of, counts, counts * lengths)
     label = constraint.judged_label
-    structure = None if label is None else structure_of(label)
-    shared, rules = ({}, None) if structure is None or label is None else structure.rules(label)
+    shared, rules = ({}, None) if label is None else structure_of(label).rules(label)
     literal_meta = {
         one.name: values.of_literals(place, written)
         for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())

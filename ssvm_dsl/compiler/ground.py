@@ -14,8 +14,7 @@ from ssvm_dsl.compiler.agreements import set_auxiliary
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.inputs.validate import Examples
-from ssvm_dsl.compiler.labels.declared import declaration_of
-from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
+from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, kind_of, node_weights
 from ssvm_dsl.compiler.prepared import PreparedProgram, PreparedShape, ShapeCache
@@ -23,7 +22,7 @@ from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.declaration import Declaration, declaration_of
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.memory import SMALL, fitting_share, require_memory, shortage
 from ssvm_dsl.scores.parameter_map import ParameterMap

@@ -31,8 +31,8 @@ from ssvm_dsl.compiler.feature_maps import GroundedFactors, features_of, ground_
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import Footprint, footprint
 from ssvm_dsl.compiler.inputs.validate import Examples, read_examples
-from ssvm_dsl.compiler.labels.declared import declared_words, joined_words
 from ssvm_dsl.compiler.labels.domains import content_key
+from ssvm_dsl.compiler.labels.structures import declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.bounded_cache import BoundedCache
