@@ -16,7 +16,7 @@ from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, kind_of, node_weights
+from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, kind_of
 from ssvm_dsl.compiler.prepared import PreparedProgram, PreparedShape, ShapeCache
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
@@ -189,9 +189,8 @@ def _grounded(
         shapes.keep(key, prepared)
     loss = None
     if truth is not None and declaration.loss is not None:
-        weights = node_weights(declaration.loss, examples)
         none_of_them = None if strange is None else strange.variables
-        loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights, none_of_them)
+        loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, none_of_them)
     learnt = encoder.fitted, truth, ignored, loss, encoder.computed.n, kept, strange, encoder.spreads
     return Grounded(declaration, layout, parameters, *learnt)
 
