@@ -402,8 +402,7 @@ class _Values:
         """Return numbers of an input for some of the constraints or literals, at rows counted in each example."""
         value = parameter.value
         assert isinstance(value, Input)
-        sizes = self.examples.size(value.dims)
-        numbers = stack_dense(value, self.examples.raw[value.name], sizes)[:, 0]
+        sizes, numbers = self.examples.size(value.dims), stack_dense(value, self.examples)[:, 0]
         if parameter.whole:
             _check_counts(parameter, value, numbers, sizes)
         return self._at(numbers, sizes, rows, lengths, mine).astype(_dtype(parameter))
