@@ -195,8 +195,8 @@ def read_inputs(
     raw, named, shared = _split_inputs(declaration, examples, inputs), dict[str, list[str]](), set[str]()
     for symbol in inputs:
         if isinstance(symbol, Input):
-            values: Any = raw[symbol.name]
-            if type(values) is not np.ndarray and set(map(type, values)) != {np.ndarray}:
+            values = raw[symbol.name]
+            if not isinstance(values, np.ndarray) and set(map(type, values)) != {np.ndarray}:
                 values = _of_frames(symbol, values, learnt.get(symbol.name, _NOTHING).get("columns"), named)
             raw[symbol.name] = (_read_sparse if symbol.sparse else _read_dense)(symbol, values, sizes)
             if symbol.sparse and len(values) and raw[symbol.name][0].data is getattr(values[0], "data", None):
@@ -281,10 +281,11 @@ def _split_inputs(
         only = inputs[0]
         if isinstance(examples, FrameRows):
             return {only.name: examples}
-        given: Any = examples
-        row = isinstance(only, Input) and not (only.dims or only.sparse) and type(given) is np.ndarray
-        if row and given.dtype.kind in "biuf" and given.shape[1:] == only.shape:
-            return {only.name: given}
+        matrix: Any = examples
+        row = only.shape if isinstance(only, Input) and not (only.dims or only.sparse) else None
+        numbers = type(matrix) is np.ndarray and matrix.dtype.kind in "biuf"
+        if row is not None and numbers and matrix.shape[1:] == row:
+            return {only.name: matrix}
         dicts = [kind for kind in set(map(type, examples)) if issubclass(kind, Mapping)]
         # the attributes of a single position are a dict themselves
         bare = isinstance(only, Attributes) and not only.dims
@@ -346,10 +347,10 @@ def _shape_words(symbol: Input) -> str:
 _KIND, _SHAPE = attrgetter("dtype.kind"), attrgetter("shape")
 
 
-def _read_dense(symbol: Input, arrays: Any, sizes: _AxisSizes) -> Sequence[Any]:
+def _read_dense(symbol: Input, arrays: Sequence[Any], sizes: _AxisSizes) -> Sequence[Any]:
     """Return one array for each example after checking shapes and kinds of numbers."""
-    if type(arrays) is np.ndarray:  # all examples are its rows, see _split_inputs
-        return arrays  # type: ignore[no-any-return]
+    if isinstance(arrays, np.ndarray):  # all examples are its rows, see _split_inputs
+        return arrays
     what = f"input '{symbol.name}'"
     n_axes, expected = len(symbol.dims), len(symbol.dims) + len(symbol.shape)
     if set(map(type, arrays)) != {np.ndarray}:
@@ -407,8 +408,8 @@ def _fits(shape: tuple[int, ...], expected: Shape) -> bool:
 
 def stack_dense(symbol: Input, examples: Examples) -> F64:
     """Return all rows of a dense input, ``shape (R, width)``, float64; refuse nan and infinity."""
-    arrays: Any = examples.raw[symbol.name]
-    if type(arrays) is np.ndarray:
+    arrays = examples.raw[symbol.name]
+    if isinstance(arrays, np.ndarray):
         rows = np.array(as_floats(arrays.reshape(-1, symbol.width)), order="C")
     else:
         flat = len(symbol.dims) == 1 and len(symbol.shape) == 1
