@@ -54,7 +54,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.learning.estimators.fitting.strength",
         "ssvm_dsl.learning.risks.gradients.curvature",
         "ssvm_dsl.learning.risks.hinges.completing",
-        "ssvm_dsl.scores.rounding",
         "ssvm_dsl.scoring.layouts",
     ),
 }
