@@ -90,8 +90,7 @@ def _with_known_labels(svm: Any, data: LabelledData) -> list[int]:
 
     labels, outputs = data.require_labels(), svm.model.declaration.outputs
     classes = outputs[0].classes if len(outputs) == 1 else None
-    structure = structure_of(outputs[0])
-    if classes is None or (structure is not None and not structure.has_classes):
+    if classes is None or not structure_of(outputs[0]).has_classes:
         return list(range(data.n_examples))
     known = set(classes)
     unknown = [i for i, one in enumerate(labels) if not set(np.ravel(np.asarray(by_position(one))).tolist()) <= known]

@@ -206,8 +206,7 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
     negated = np.array([one.negated for one in constraint.literals], dtype=bool)
     values = _Values(constraint, examples, patterns, of, counts, counts * lengths)
     label = constraint.judged_label
-    structure = None if label is None else structure_of(label)
-    shared, rules = ({}, None) if structure is None or label is None else structure.rules(label)
+    shared, rules = ({}, None) if label is None else structure_of(label).rules(label)
     literal_meta = {
         one.name: values.of_literals(place, written)
         for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())
@@ -402,8 +401,7 @@ class _Values:
         """Return numbers of an input for some of the constraints or literals, at rows counted in each example."""
         value = parameter.value
         assert isinstance(value, Input)
-        sizes = self.examples.size(value.dims)
-        numbers = stack_dense(value, self.examples.raw[value.name], sizes)[:, 0]
+        sizes, numbers = self.examples.size(value.dims), stack_dense(value, self.examples)[:, 0]
         if parameter.whole:
             _check_counts(parameter, value, numbers, sizes)
         return self._at(numbers, sizes, rows, lengths, mine).astype(_dtype(parameter))

@@ -6,9 +6,8 @@ What a map consists of beside its feature rows follows from the shapes of the ex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -34,6 +33,9 @@ from ssvm_dsl.lang.outputs.about_target import of_tables
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Target
 
+#: What the weights of a map are multiplied with.
+Features = F64 | SparseRows | SlicedRows | None
+
 
 @dataclass(frozen=True, eq=False)
 class PlacedFactors:
@@ -49,29 +51,18 @@ class PlacedFactors:
         All factors of the part of the template.
     part : FactorPart
         These of them.
+    bare : bool
+        Whether they have no features.
+    plain : Input or Attributes, optional
+        The dense input whose numbers, or the attributes which, are the features as they are, if they are.
     """
 
     factor: Factor
     term: FactorTerm
     scopes: Scopes
     part: FactorPart
-
-    @cached_property
-    def source(self) -> Input | Attributes | None:
-        """The dense input whose numbers, or the attributes which, are the features as they are, if they are."""
-        if self.part.varies or self.factor.agreements or self.factor.observed:
-            return None
-        source = self.factor.features
-        if isinstance(source, At) and source.column is None:
-            source = source.source if self.scopes.rows(source.places, source.source.dims)[1] is None else None
-        plain = isinstance(source, Attributes) or (isinstance(source, Input) and not source.sparse)
-        return source if plain else None  # type: ignore[return-value]
-
-
-    @cached_property
-    def bare(self) -> bool:
-        """Whether they have no features."""
-        return self.factor.features is None and not self.part.varies
+    bare: bool
+    plain: Input | Attributes | None
 
     def rows(self, encoder: Encoder) -> Rows | None:
         """Return the feature rows of the part of the template: those of other factors of it, too."""
@@ -81,14 +72,33 @@ class PlacedFactors:
         return encoder.of_terms[key]
 
 
+    def without(self, ignored: Bools, layout: Layout) -> PlacedFactors:
+        """Return those factors none of whose variables is ignored."""
+        return replace(self, part=replace(self.part, scopes=self.part.scopes.without(ignored, layout.var_ptr)))
+
+
 def place_factors(declaration: Declaration, layout: Layout, examples: Examples) -> list[PlacedFactors]:
     """Return the factors of all templates of a model, in order of declaration; features are not looked at."""
     out = []
     for factor in declaration.factors:
         for term in factor.parts:
             every = ground_scopes(term.target, layout, examples)
-            out += [PlacedFactors(factor, term, every, part) for part in every.parts(term.target)]
+            plain = _plain_source(factor, every)
+            for part in every.parts(term.target):
+                bare = factor.features is None and not part.varies
+                out.append(PlacedFactors(factor, term, every, part, bare, None if part.varies else plain))
     return out
+
+
+def _plain_source(factor: Factor, scopes: Scopes) -> Input | Attributes | None:
+    """Return the source whose rows are the features of factors as they are, each factor with one of them."""
+    if factor.agreements or factor.observed:
+        return None
+    source = factor.features
+    if isinstance(source, At) and source.column is None:
+        source = source.source if scopes.rows(source.places, source.source.dims)[1] is None else None
+    plain = isinstance(source, Attributes) or (isinstance(source, Input) and not source.sparse)
+    return source if plain else None  # type: ignore[return-value]
 
 
 @dataclass(eq=False)
@@ -113,60 +123,51 @@ class GroundedFactors:
     shared: dict[Target, int] = field(default_factory=dict)
 
 
-def ground_factors(
-    placed: Sequence[PlacedFactors], layout: Layout, encoder: Encoder, ignored: Bools | None, truth: I32 | None
-) -> GroundedFactors:
-    """Return the factor templates of a model, grounded on a batch.
+def features_of(
+    placed: Sequence[PlacedFactors], encoder: Encoder, truth: I32 | None
+) -> tuple[list[Features], dict[int, ObservedPairs], Hashable]:
+    """Return (features of the map of each of some factors, pairs that have weights by place, widths).
 
-    Parameters
-    ----------
-    placed : sequence of PlacedFactors
-        All of the model.
-    layout, encoder
-        The batch.
-    ignored : ndarray of bool, shape (V,), optional
-        Variables that are left out, with their factors.
-    truth : ndarray of int32, shape (V,), optional
-        True states, negative if unknown: observed pairs are learnt from them.
+    Equal widths have the same weights, and the same rows of tables.  Observed pairs are learnt from ``truth``, true
+    states, negative if unknown, ``shape (V,)``.
     """
+    features: list[Features] = []
+    pairs: dict[int, ObservedPairs] = {}
+    widths: list[Hashable] = []
+    for m, one in enumerate(placed):
+        if one.plain is not None:
+            values: Features = encoder.plain(one.plain)
+        elif one.bare:
+            values = None
+        else:
+            rows = one.rows(encoder)
+            values = part_features(one.factor, one.part, rows)
+            if one.factor.observed:
+                pairs[m] = observed_pairs(one.factor, one.part.scopes, rows, encoder, truth)
+                widths.append(pairs[m].n_pairs)
+        features.append(values)
+        widths.append(None if values is None else values.shape)
+    return features, pairs, tuple(widths)
+
+
+def ground_factors(
+    placed: Sequence[PlacedFactors], encoder: Encoder, features: Sequence[Features], pairs: Mapping[int, ObservedPairs]
+) -> GroundedFactors:
+    """Return the factor templates of a model, grounded on a batch, with the features of :func:`features_of`."""
     out, blocks = GroundedFactors(), dict[str, Block]()
-    for one in placed:
-        factor, part, rows = one.factor, one.part, one.rows(encoder)
-        if ignored is not None:
-            part = replace(part, scopes=part.scopes.without(ignored, layout.var_ptr))
-        pairs = observed_pairs(factor, part.scopes, rows, encoder, truth) if factor.observed else None
-        _add_block(blocks, factor, rows, pairs)
-        fmap = _feature_map(factor, one.term, part, rows, blocks[(factor.tie or factor).name], len(out.groups))
-        fmap = fmap if pairs is None else replace(fmap, observed=pairs)
+    for m, one in enumerate(placed):
+        factor, rows = one.factor, one.rows(encoder)
+        _add_block(blocks, factor, rows, pairs.get(m))
+        block = blocks[(factor.tie or factor).name]
+        fmap = _feature_map(one, rows, features[m], pairs.get(m), block, len(out.groups))
         if fmap.group != NODE:
             out.groups.append(_group(fmap, one.term.target))
-        if _is_shared(fmap) and one.scopes.turned is None and one.scopes.variant is None:
-            out.shared[one.term.target] = fmap.group
+            whole = one.scopes.turned is None and one.scopes.variant is None
+            if whole and fmap.features is None and fmap.units is None:
+                out.shared[one.term.target] = fmap.group
         out.maps.append(fmap)
     out.blocks = tuple(blocks.values())
     return out
-
-
-def features_of(
-    placed: Sequence[PlacedFactors], encoder: Encoder, truth: I32 | None
-) -> tuple[list[F64 | SparseRows | SlicedRows | None], dict[int, ObservedPairs]]:
-    """Return the features of the map of each of some factors, and the pairs that have weights, by place."""
-    features: list[F64 | SparseRows | SlicedRows | None] = []
-    pairs: dict[int, ObservedPairs] = {}
-    for m, one in enumerate(placed):
-        if one.bare or one.source is not None:
-            features.append(None if one.source is None else encoder.plain(one.source))
-            continue
-        rows = one.rows(encoder)
-        features.append(part_features(one.factor, one.part, rows))
-        if one.factor.observed:
-            pairs[m] = observed_pairs(one.factor, one.part.scopes, rows, encoder, truth)
-    return features, pairs
-
-
-def _is_shared(fmap: FeatureMap) -> bool:
-    """Whether all factors of a map share one table."""
-    return fmap.group != NODE and fmap.features is None and fmap.units is None
 
 
 def observed_pairs(
@@ -230,17 +231,16 @@ def feature_rows(factor: Factor | Given, encoder: Encoder, scopes: Scopes) -> Ro
 
 
 def _feature_map(
-    factor: Factor, term: FactorTerm, part: FactorPart, rows: Rows | None, block: Block, group: int
+    placed: PlacedFactors, rows: Rows | None, features: Features, pairs: ObservedPairs | None, block: Block, group: int
 ) -> FeatureMap:
+    """Return the map of some factors; ``group`` is theirs where they join variables."""
+    factor, term, part = placed.factor, placed.term, placed.part
     scopes, joint = part.scopes, factor.joint or part.varies
     index, shapes = row_index(factor, scopes, rows), scopes.shapes
-    features: F64 | SparseRows | SlicedRows | None = None if rows is None else rows.values
-    row_ptr, cards = shapes.ptr if rows is None else rows.ptr, term.target.table_cards
-    cards = cards if part.true is None else part.cards
-    if joint:
-        features = part_features(factor, part, rows)
-        if rows is None or features is not rows.values:
-            index, row_ptr = None, shapes.ptr * prod(cards)
+    row_ptr = shapes.ptr if rows is None else rows.ptr
+    cards = term.target.table_cards if part.true is None else part.cards
+    if joint and (rows is None or features is not rows.values):
+        index, row_ptr = None, shapes.ptr * prod(cards)
     return FeatureMap(
         name=term.name,
         group=group if (of_tables(term.target) if part.true is None else len(cards) > 1) else NODE,
@@ -256,11 +256,12 @@ def _feature_map(
         units=_unit_index(factor, scopes),
         basis=None if joint else part.form(term.basis),
         joint=joint,
+        observed=pairs,
         source=_source_words(factor),
     )
 
 
-def part_features(factor: Factor, part: FactorPart, rows: Rows | None) -> F64 | SparseRows | SlicedRows | None:
+def part_features(factor: Factor, part: FactorPart, rows: Rows | None) -> Features:
     """Return what the weights of some factors are multiplied with: rows, or a table of rows for each factor.
 
     Parameters

@@ -26,6 +26,7 @@ from ssvm_dsl.lang.factors import Factor, Given
 from ssvm_dsl.lang.features import sources as lang
 from ssvm_dsl.lang.inputs import At, Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses.cost import Cost
+from ssvm_dsl.lang.losses.label_losses import WeighedLoss
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.patterns.pattern import Pattern
 
@@ -173,7 +174,10 @@ def footprint(
         meter.keep(kept, work=36.0 * n_literals)
     if judged and declaration.loss is not None:
         most = max(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
-        meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * min(most, PART_STATES) + 32 * v)
+        weighed = [term for _, term in declaration.loss.terms if isinstance(term, WeighedLoss)]
+        divided = any(term.normalize or term.node_weights is not None for term in weighed)
+        prices = (16 if len(declaration.labels) == 1 else 32) * min(most, PART_STATES)
+        meter.keep(8 * s, work=prices + (36 if divided else 12) * v)
     scores = 8.0 * (s + sum(f.n_tables * f.n_configs for f in (*factors, *others)))
     scores += sum(_priced(term, sizes) for term in _joint_costs(declaration) if judged)
     weights = 8.0 * sum(_n_weights(f, size.width) for f, size in zip(declaration.factors, factors, strict=True))

@@ -14,16 +14,15 @@ from ssvm_dsl.compiler.agreements import set_auxiliary
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.inputs.validate import Examples
-from ssvm_dsl.compiler.labels.declared import declaration_of
-from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
+from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, kind_of, node_weights
+from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, kind_of
 from ssvm_dsl.compiler.prepared import PreparedProgram, PreparedShape, ShapeCache
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.declaration import Declaration, declaration_of
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.memory import SMALL, fitting_share, require_memory, shortage
 from ssvm_dsl.scores.parameter_map import ParameterMap
@@ -48,8 +47,8 @@ class Grounded:
         Variables without a known truth.
     loss : LossTerm, optional
         When Y was given and the model has a loss.
-    n_computed : int, optional
-        Number of examples, from the first, with all features; those of the others are 0; all by default.
+    n_uncomputed : int
+        How many examples, the last ones, have features of 0, because time was up.
     kept : PreparedProgram, optional
         What the model keeps of its program; copies and pickles have none.
     unseen : UnseenClasses, optional
@@ -66,7 +65,7 @@ class Grounded:
     truth: I32 | None = None
     ignored: Bools | None = None
     loss: LossTerm | None = None
-    n_computed: int | None = None
+    n_uncomputed: int = 0
     kept: PreparedProgram | None = None
     unseen: UnseenClasses | None = None
     spreads: Mapping[str, tuple[int, F64]] = field(default_factory=dict)
@@ -74,11 +73,6 @@ class Grounded:
     def __getstate__(self) -> dict[str, Any]:
         """Return what copies and pickles have: nothing that the model keeps."""
         return {**self.__dict__, "kept": None}
-
-    @property
-    def n_uncomputed(self) -> int:
-        """How many examples have features of 0, because time was up."""
-        return 0 if self.n_computed is None else len(self.layout.var_ptr) - 1 - self.n_computed
 
     @property
     def program(self) -> Program:
@@ -127,7 +121,7 @@ def ground(
     given : list of labels, optional
         Labels that every labelling must have, like ``Y`` with entries that are not known.
     in_time : bool
-        Leave out features when the current call has no time left (:mod:`ssvm_dsl.compiler.features.computed`): those
+        Leave out features when the current call has no time left (:mod:`ssvm_dsl.compiler.features.encode`): those
         of the last examples are 0 then.
     unseen : bool
         Whether labels may have classes that the model does not know: whatever is answered there is wrong.  For answers
@@ -190,10 +184,9 @@ def _grounded(
         shapes.keep(key, prepared)
     loss = None
     if truth is not None and declaration.loss is not None:
-        weights = node_weights(declaration.loss, examples)
         none_of_them = None if strange is None else strange.variables
-        loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights, none_of_them)
-    learnt = encoder.fitted, truth, ignored, loss, encoder.computed.n, kept, strange, encoder.spreads
+        loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, none_of_them)
+    learnt = encoder.fitted, truth, ignored, loss, examples.n - encoder.n_computed, kept, strange, encoder.spreads
     return Grounded(declaration, layout, parameters, *learnt)
 
 

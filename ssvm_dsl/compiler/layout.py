@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import cached_property
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, check_sequence, refuse_mixture
-from ssvm_dsl.compiler.labels.class_states import class_array
+from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.compiler.labels.domains import LabelDomain, content_key
-from ssvm_dsl.compiler.labels.label_arrays import ShapeOf, ignore_value, read_label
+from ssvm_dsl.compiler.labels.label_structure import LabelStructure
 from ssvm_dsl.compiler.labels.pointers import pair_values
 from ssvm_dsl.compiler.labels.structures import structure_of
-from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
+from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.compiler.rules import AuxiliaryCounts, auxiliary_counts
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import members, pointers, runs
@@ -117,8 +117,8 @@ class Layout:
     def _known_ends(self) -> dict[str, list[int]]:
         return {}
 
-    def _ends(self, label: Label) -> list[int]:
-        """Return where the positions of each example end among those of a label: 0 and the running sums."""
+    def ends(self, label: Label) -> list[int]:
+        """Return 0, and where the variables of each example end among those of a label."""
         ends = self._known_ends.get(label.name)
         if ends is None:
             ends = self._known_ends[label.name] = pointers(self.count(label)).tolist()
@@ -228,6 +228,11 @@ class Layout:
             return (int(self.count(label)[i]),)
         return tuple(int(self.sizes[dim.name][i]) for dim in label.dims)
 
+    def shapes(self, label: Label) -> Iterable[tuple[int, ...]]:
+        """Return the shape of a label's array in each example."""
+        sizes = [self.sizes[dim.name].tolist() for dim in label.dims]
+        return zip(*sizes, strict=True) if sizes else repeat((), self.n)
+
     def pairs(self, label: Label) -> tuple[I64, I64]:
         """Return (pointers, positions to point to) of a pointer label in each example."""
         return np.prod([self.sizes[dim.name] for dim in label.dims[:-1]], axis=0), self.sizes[label.dims[-1].name]
@@ -245,10 +250,17 @@ class Layout:
         """Which variables are auxiliary ones of factors; ``shape (V,)``."""
         return self._which(self.agreements)
 
-    @property
+    @cached_property
     def agreements(self) -> list[Auxiliary]:
         """The auxiliary variables of factors and rules."""
         return [one for one in self.declaration.labels if isinstance(one, Auxiliary)]
+
+    @cached_property
+    def _coded(self) -> dict[bool, list[tuple[Label, LabelStructure]]]:
+        """The labels that users see, without and with ``latent``, and what reads and writes them."""
+        declaration = self.declaration
+        shown = {False: declaration.outputs, True: declaration.latents}
+        return {latent: [(label, structure_of(label)) for label in labels] for latent, labels in shown.items()}
 
     def _which(self, labels: Sequence[Label]) -> Bools:
         out = np.zeros(int(self.var_ptr[-1]), dtype=bool)
@@ -294,25 +306,10 @@ class Layout:
         odd = UnseenClasses(np.zeros(len(states), dtype=bool)) if unseen else None
         barred: list[I64] = []
         for label, values in self._split(given, what, partial, known):
-            if (structure := structure_of(label)) is not None:
-                barred += structure.encode(self, label, values, (states, ignored), partial, odd)
-                continue
-            ignore, domain = ignore_value(self.declaration, label), self.domains.get(label.name)
-            given = values if domain is None else domain.masked(values)
-            flat, skip, strange = read_label(self._shapes(label), label, given, ignore, odd)
-            if domain is not None:
-                flat, skip, strange = domain.of_arrays(label, flat, skip, strange)
-            states[self.variables(label)] = flat
-            if odd is not None:
-                odd.variables[self.variables(label)] = strange
-            if skip is not None:
-                ignored[self.variables(label)] = skip
+            barred += structure_of(label).encode(self, label, values, (states, ignored), partial, odd)
         odd = odd if odd is not None and odd.counts else None
         hidden = ignored if ignored.any() else None
         return EncodedLabels(states, hidden, np.concatenate(barred) if barred else None, odd)
-
-    def _shapes(self, label: Label) -> ShapeOf:
-        return partial(self.shape, label)
 
     def _split(
         self, given: Sequence[Any], what: str, partial: bool, labels: Sequence[Label]
@@ -338,51 +335,20 @@ class Layout:
         A model with several labels gives a dict for each example; a label without axes gives single values.  With
         ``latent``, the states of the latent variables alone.
         """
-        labels = self.declaration.latents if latent else self.declaration.outputs
-        parts = [self._decode_label(label, states) for label in labels]
+        labels = self._coded[latent]
+        parts = [structure.decode(self, label, states) for label, structure in labels]
         if len(parts) == 1:
             return parts[0]
-        names = [label.name for label in labels]
+        names = [label.name for label, _ in labels]
         return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
 
     def decode_lists(self, states: I32) -> list[list[Any]]:
         """Return the class names at the positions of the only label, a list for each example."""
         (label,) = self.declaration.outputs
-        places, classes = self._named_places(label)
-        flat = states[places]
-        listed: list[Any] = (flat if classes is None else class_array(label.classes, of_objects=True)[flat]).tolist()
-        return [listed[lo:hi] for lo, hi in pairwise(self._ends(label))]
-
-    def _decode_label(self, label: Label, states: I32) -> list[Any]:
-        if (structure := structure_of(label)) is not None:
-            return structure.decode(self, label, states)
-        places, classes = self._named_places(label)
-        flat = states[places]
-        named: NDArray[Any] = flat.astype(np.int64) if classes is None else classes[flat]
-        if not label.dims:
-            return list(named.tolist())
-        ptr = self._ends(label)
-        arrays = [named[lo:hi] for lo, hi in pairwise(ptr)]
-        if label.name in self.domains:
-            rows = [flat[lo:hi] for lo, hi in pairwise(ptr)]
-            return [self.domains[label.name].as_array(label, row, i) for i, row in enumerate(rows)]
-        if len(label.dims) == 1:
-            return arrays
-        return [array.reshape(self.shape(label, i)) for i, array in enumerate(arrays)]
-
-    def _named_places(self, label: Label) -> tuple[slice | I64, NDArray[Any] | None]:
-        """Return (the variables of a label, its classes as an array), worked out once."""
-        named = self._known_places.get(label.name)
-        if named is None:
-            places = self.variables(label)
-            named = places, None if label.classes is None else class_array(label.classes)
-            if isinstance(places, slice):
-                self._known_places[label.name] = named
-        return named
-
-    @cached_property
-    def _known_places(self) -> dict[str, tuple[slice | I64, NDArray[Any] | None]]:
-        return {}
+        flat = states[self.variables(label)]
+        names = flat if label.classes is None else class_array(label.classes, of_objects=True)[flat]
+        listed: list[Any] = names.tolist()
+        return [listed[lo:hi] for lo, hi in pairwise(self.ends(label))]
 
     def decode_states(self, values: NDArray[np.float64]) -> list[Any]:
         """Return numbers given for every state of every variable as arrays ``(*axes, n_states)`` for each example.
@@ -401,7 +367,7 @@ class Layout:
                 continue
             first, k = start[:-1][self.variables(label)], label.n_states
             rows = values[first[:, None] + np.arange(k)]
-            ptr = self._ends(label)
+            ptr = self.ends(label)
             if label.name in self.domains:
                 domain, ends = self.domains[label.name], enumerate(pairwise(ptr))
                 parts.append([domain.as_rows(label, rows[lo:hi], i) for i, (lo, hi) in ends])

@@ -23,20 +23,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.agreements import roles
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
-from ssvm_dsl.compiler.feature_maps import GroundedFactors, features_of, ground_factors, place_factors
+from ssvm_dsl.compiler.feature_maps import Features, GroundedFactors, features_of, ground_factors, place_factors
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import Footprint, footprint
 from ssvm_dsl.compiler.inputs.validate import Examples, read_examples
-from ssvm_dsl.compiler.labels.declared import declared_words, joined_words
 from ssvm_dsl.compiler.labels.domains import content_key
+from ssvm_dsl.compiler.labels.structures import declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.bounded_cache import BoundedCache
-from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SlicedRows, SparseRows, pool_features
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, pool_features
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
@@ -45,8 +45,6 @@ from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import SMALL
 from ssvm_dsl.scores.constants import Constants
 from ssvm_dsl.scores.parameter_map import ParameterMap
-
-Features = F64 | SparseRows | SlicedRows | None
 
 #: What a model keeps at most: shapes, and bytes of all of them with what is prepared for them.
 MOST, BYTES = 1024, 64_000_000
@@ -141,7 +139,16 @@ class PreparedShape:
         ignored : ndarray of bool, shape (V,), optional
             Variables that are left out, with their factors; nothing is kept then.
         """
-        weighted, maps = self._filled(encoder, seen, ignored)
+        placed = self.factors if ignored is None else [one.without(ignored, self.layout) for one in self.factors]
+        features, pairs, widths = features_of(placed, encoder, seen)
+        weighted = self._weighted.get(widths) if ignored is None else None
+        if weighted is None:
+            weighted = Weighted(self, ground_factors(placed, encoder, features, pairs))
+            if ignored is None:
+                if len(self._weighted) >= WIDTHS:
+                    self._weighted.clear()
+                self._weighted[widths] = weighted
+        maps = weighted.with_features(features, pairs)
         if weighted.free is not None and clamp is None and (truth is None or not self._has_rules):
             return weighted.free.parameters.refilled(maps, weighted.constants), weighted.free
 
@@ -166,33 +173,6 @@ class PreparedShape:
         if clamp is None and not self.varies:
             weighted.constants, weighted.free = constants, kept
         return kept.parameters.refilled(maps, constants), kept
-
-    def _filled(
-        self, encoder: Encoder, seen: I32 | None, ignored: Bools | None
-    ) -> tuple[Weighted, list[FeatureMap]]:
-        """Return the maps for the widths of features at hand, without and with the features."""
-        if ignored is None and self._weighted:
-            features, pairs = features_of(self.factors, encoder, seen)
-            weighted = self._weighted.get(_widths(features, pairs))
-            if weighted is not None:
-                return weighted, weighted.with_features(features, pairs)
-        factors = ground_factors(self.factors, self.layout, encoder, ignored, seen)
-        weighted = Weighted(self, factors)
-        features = [one.features for one in factors.maps]
-        pairs = {m: one.observed for m, one in enumerate(factors.maps) if one.observed is not None}
-        if ignored is None:
-            if len(self._weighted) >= WIDTHS:
-                self._weighted.clear()
-            self._weighted[_widths(features, pairs)] = weighted
-        return weighted, weighted.with_features(features, pairs)
-
-
-def _widths(features: Sequence[Features], pairs: Mapping[int, ObservedPairs]) -> Hashable:
-    """Return what of features decides the weights, and the rows of tables."""
-    key: list[Hashable] = [one.n_pairs for one in pairs.values()] if pairs else []
-    for one in features:
-        key.append(None if one is None else one.shape)
-    return tuple(key)
 
 
 def _has_rules(declaration: Declaration) -> bool:
@@ -337,7 +317,6 @@ class ShapeCache:
             self._names[judged] = tuple([one.name for one in inputs]) if simple else None
         # how deep the lists of attributes are; arrays: 0
         self._depth = {one.name: len(one.dims) if isinstance(one, Attributes) else 0 for one in declaration.inputs}
-        self._bare = self._depth[declaration.inputs[0].name] if len(declaration.inputs) == 1 else 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -361,22 +340,18 @@ class ShapeCache:
         DataError
             Names the input, the example, the expected value and the given one.
         """
-        quick = self._quick_key(X, judged)
+        quick, raw = self._quick_key(X, judged)
         met = None if quick is None else self._read.get(quick)
-        if met is None:
-            examples = read_examples(self.declaration, X, judged, _columns(fitted))
-            key = self.key(examples)
+        if met is not None:
+            sizes, key = met
+            examples = Examples(len(X), sizes, raw)  # type: ignore[arg-type]
+        else:
+            examples = read_examples(self.declaration, X, judged, fitted or {})
+            sizes, key = examples.sizes, self.key(examples)
             if quick is not None:
                 if len(self._read) >= MOST:
                     self._read.clear()
-                self._read[quick] = examples.sizes, key
-        else:
-            sizes, key = met
-            assert isinstance(X, list)
-            raw: dict[str, Sequence[Any]] = {}
-            for name in self._names[judged] or ():
-                raw[name] = [one[name] if type(one) is dict else one for one in X]
-            examples = Examples(len(X), sizes, raw)
+                self._read[quick] = sizes, key
         return examples, key, self.find(key)
 
     def find(self, key: Hashable) -> PreparedShape | None:
@@ -396,28 +371,37 @@ class ShapeCache:
             self.keep(key, prepared)
         return prepared
 
-    def _quick_key(self, X: object, judged: bool) -> Hashable | None:
-        """Return what the checks look at; ``None`` where they look at more, as of lists or edges."""
-        names = self._names[judged]
+    def _quick_key(self, X: object, judged: bool) -> tuple[Hashable | None, dict[str, list[Any]]]:
+        """Return (what the checks look at, values by input); ``None`` where they look at more, as of lists or edges."""
+        names, values = self._names[judged], dict[str, list[Any]]()
         if names is None or type(X) is not list or not 0 < len(X) <= FEW:
-            return None
+            return None, values
         key: list[Hashable] = [judged]
         for one in X:
             if type(one) is dict:
                 key.append(tuple(one))
-                for name in names:
-                    if not _note(key, one.get(name), self._depth[name]):
-                        return None
-            elif not _note(key, one, self._bare):
-                return None
-        return tuple(key)
+            for name in names:
+                value = one.get(name) if type(one) is dict else one
+                if not self._depth[name] and type(value) is np.ndarray:
+                    key += value.dtype, value.shape
+                elif self._depth[name] == 1 and type(value) is list:
+                    key += list, len(value)
+                elif self._depth[name] == 2 and type(value) is list and all(type(row) is list for row in value):
+                    key += (list, *map(len, value))
+                else:
+                    return None, values
+                values.setdefault(name, []).append(value)
+        return tuple(key), values
 
     def key(self, examples: Examples) -> Hashable:
         """Return the key of a shape: equal keys have equal structures."""
-        sizes = tuple([(name, one.tobytes()) for name, one in sorted(examples.sizes.items())])
-        named = [name for name in self.declaration.structural_inputs if name in examples.raw]
-        content = tuple([(name, _digest(examples.raw[name])) for name in named]) if named else ()
-        return examples.n, sizes, content
+        key: list[Hashable] = [examples.n]
+        for name, sizes in sorted(examples.sizes.items()):
+            key += name, sizes.tobytes()
+        for name in self.declaration.structural_inputs:
+            if name in examples.raw:
+                key += name, _digest(examples.raw[name])
+        return tuple(key)
 
     def keep(self, key: Hashable, prepared: PreparedShape) -> None:
         """Keep a shape that was met now, unless it is too large; those used longest ago are dropped."""
@@ -481,27 +465,8 @@ def _digest(values: Sequence[Any]) -> bytes:
     return content.digest()
 
 
-def _columns(fitted: LearntFeatures | None) -> dict[str, list[str]]:
-    """Return the columns of data frames that were seen in training, by the name of the input."""
-    of_features = fitted.items() if isinstance(fitted, Mapping) else ()
-    return {name: one["columns"] for name, one in of_features if isinstance(one, Mapping) and "columns" in one}
-
-
 def _is_simple(symbol: ExampleInput) -> bool:
     """Whether all that is checked of an input is the shape of an array, or the lengths of lists of attributes."""
     if isinstance(symbol, Attributes):
         return len(symbol.dims) > 0  # the attributes of the only position look like an example with names of inputs
     return isinstance(symbol, Input) and not symbol.sparse
-
-
-def _note(key: list[Hashable], value: Any, depth: int) -> bool:
-    """Note what the checks look at of an array, or of lists of attributes; return whether it is that."""
-    if depth:
-        if type(value) is not list or (depth == 2 and not all(type(row) is list for row in value)):
-            return False
-        key += (list, len(value)) if depth == 1 else (list, *map(len, value))
-        return True
-    if type(value) is not np.ndarray:
-        return False
-    key += value.dtype, value.shape
-    return True

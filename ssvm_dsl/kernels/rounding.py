@@ -1,4 +1,4 @@
-"""Compiled rounding of marginals to labellings, for :mod:`ssvm_dsl.scores.rounding`."""
+"""Compiled rounding of marginals to labellings, for :mod:`ssvm_dsl.scores.marginals`."""
 
 from __future__ import annotations
 

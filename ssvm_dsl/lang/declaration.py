@@ -13,7 +13,7 @@ from itertools import combinations
 from math import prod
 from typing import Any, TypeVar
 
-from ssvm_dsl.errors import ModelError
+from ssvm_dsl.errors import ModelError, OptionError
 from ssvm_dsl.lang.compact_segments import compact_label, compact_symbols
 from ssvm_dsl.lang.constraints.forbidden import Forbid, RuledOut
 from ssvm_dsl.lang.constraints.implied import implied_constraints
@@ -398,3 +398,17 @@ def _strangers(declaration: Declaration, symbol: Symbol) -> list[tuple[str, Symb
 def _refers_to_strangers(declaration: Declaration, symbol: Symbol) -> bool:
     """Whether a symbol, or a label that it is about, refers to something that is not part of the model."""
     return any(_strangers(declaration, one) for one in (symbol, *symbol.about))
+
+
+def declaration_of(model: object, name: str) -> Declaration:
+    """Return the declaration of a model class, or of what is one.
+
+    Raises
+    ------
+    OptionError
+        It is something else; ``name`` is the function that was called with it.
+    """
+    declaration = model if isinstance(model, Declaration) else getattr(model, "declaration", None)
+    if not isinstance(declaration, Declaration):
+        raise OptionError(f"{name}: the model must be a Model class, got {model!r}")
+    return declaration

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
+from ssvm_dsl.compiler.labels.unknown_labels import warn_of_unseen
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler.labels.structures import structure_of
-from ssvm_dsl.compiler.labels.unseen_classes import may_be_class
+from ssvm_dsl.compiler.labels.unknown_labels import may_be_class
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.variables import ClassName
 from ssvm_dsl.lang.symbols import plain
@@ -19,8 +19,7 @@ def unseen_labels(declaration: Declaration, Y: Sequence[Any]) -> Counter[ClassNa
     """Return how often labels have a class that the model does not know, by class."""
     found = Counter[ClassName]()
     for label in declaration.outputs:
-        structure = structure_of(label)
-        if structure is not None and not structure.has_classes:
+        if not structure_of(label).has_classes:
             continue
         known = set(range(label.n_states) if label.classes is None else label.classes)
         for one in Y:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.compiler.labels.class_states import class_array
+from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import is_number, is_sparse

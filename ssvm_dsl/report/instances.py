@@ -10,12 +10,11 @@ import numpy as np
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.inputs.validate import read_examples
-from ssvm_dsl.compiler.labels.declared import declaration_of
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.compiler.variable_names import variable_name
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.declaration import Declaration, declaration_of
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.about_target import AboutTarget
 from ssvm_dsl.lang.patterns.join import World, find_instances

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.program import Group, Program
+from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
@@ -48,6 +48,8 @@ def fixed_tables(parameters: ParameterMap, loss: LossTerm, predicted: bool = Fal
         Without ``predicted`` all factors together score what is added to the loss of a labelling, and ``truth`` what is
         taken from it: the given scores of the truth.
     """
+    from ssvm_dsl.kernels.flat import FixedTables
+
     program, constants = parameters.program, parameters.constants
     starts = pointers(np.array([g.n_tables * g.n_configs for g in program.groups], dtype=np.int64))
     parts: list[_Part] = []
@@ -66,15 +68,7 @@ def fixed_tables(parameters: ParameterMap, loss: LossTerm, predicted: bool = Fal
         parts.append(_Part(one.group, True, place, n_configs, one.prices, true, pooled))
         if predicted:
             parts.append(_Part(one.group, False, place, 0, one.prices, true, one.scale[rows]))
-    return _joined(parts, program, loss)
-
-
-def _joined(parts: list[_Part], program: Program, loss: LossTerm) -> FixedTables:
-    """Return the factors of all parts, example by example."""
-    from ssvm_dsl.kernels.flat import FixedTables
-
-    n = program.n_examples
-    keys, rows = [np.zeros(0, np.int64)], [np.zeros((0, 5), np.int64)]
+    keys, entries = [np.zeros(0, np.int64)], [np.zeros((0, 5), np.int64)]
     slots, scales, values, scores = [np.zeros((0, 2), np.int64)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
     n_slots = n_values = 0
     for part in parts:
@@ -91,7 +85,7 @@ def _joined(parts: list[_Part], program: Program, loss: LossTerm) -> FixedTables
         )
         strides = np.broadcast_to(1 if part.group.of_spans else part.group.strides, variables.shape)
         keys.append(2 * owner + (not part.pooled))
-        rows.append(np.column_stack(columns))
+        entries.append(np.column_stack(columns))
         slots.append(np.stack([variables - program.var_ptr[owner][:, None], strides], axis=2).reshape(-1, 2))
         scales.append(part.scale)
         values.append(np.ravel(part.values))
@@ -102,10 +96,10 @@ def _joined(parts: list[_Part], program: Program, loss: LossTerm) -> FixedTables
     key = np.concatenate(keys)
     order = np.argsort(key, kind="stable")
     return FixedTables(
-        pointers(np.bincount(key, minlength=2 * n)),
-        np.ascontiguousarray(np.concatenate(rows)[order]),
+        pointers(np.bincount(key, minlength=2 * program.n_examples)),
+        np.ascontiguousarray(np.concatenate(entries)[order]),
         np.concatenate(scales)[order],
         np.ascontiguousarray(np.concatenate(slots)).astype(np.int64),
         np.concatenate(values),
-        np.bincount(key // 2, np.concatenate(scores), n).astype(np.float64),
+        np.bincount(key // 2, np.concatenate(scores), program.n_examples).astype(np.float64),
     )

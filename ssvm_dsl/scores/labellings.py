@@ -27,27 +27,25 @@ def score_labels(program: Program, theta: Theta, labels: I32, examples: I64 | No
     -------
     ndarray of float64, shape (n,)
     """
-    return _scored(program, theta, labels, select(program, examples), label_ptr(program, examples))[0]
+    ids, ptr = select(program, examples), label_ptr(program, examples)
+    scores = score_states(program, theta, labels, ids, ptr, checked=False)
+    assert scores is not None
+    return scores
 
 
-def score_states(program: Program, theta: Theta, labels: I32, ids: I64, ptr: I64) -> F64 | None:
-    """Return the scores of labels that are packed at ``ptr``; ``None`` where one is no state of its variable."""
-    total, states = _scored(program, theta, labels, ids, ptr, checked=True)
-    return total if states else None
-
-
-def _scored(
-    program: Program, theta: Theta, labels: I32, ids: I64, ptr: I64, checked: bool = False
-) -> tuple[F64, bool]:
-    """Return (scores, whether all labels are states); if ``checked``, tables are not read where one is none."""
+def score_states(
+    program: Program, theta: Theta, labels: I32, ids: I64, ptr: I64, checked: bool = True
+) -> F64 | None:
+    """Return the scores of labels that are packed at ``ptr``; ``None`` where one is no state, if that is checked."""
     from ssvm_dsl.kernels.scoring import add_node_scores, add_table_scores
 
     total = theta.const.copy() if ids is program.every_example else theta.const[ids]
     states = add_node_scores(theta.node, program.state_ptr, program.var_ptr, ids, ptr, labels, total)
-    if states or not checked:
-        for group, tables in zip(program.groups, theta.tables, strict=True):
-            add_table_scores(group.flat, tables, ids, ptr, labels, total)
-    return total, states
+    if checked and not states:
+        return None
+    for group, tables in zip(program.groups, theta.tables, strict=True):
+        add_table_scores(group.flat, tables, ids, ptr, labels, total)
+    return total
 
 
 def node_scores(program: Program, node: F64, labels: I32, examples: I64 | None = None) -> F64:

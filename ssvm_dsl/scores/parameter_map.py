@@ -250,10 +250,6 @@ class ParameterMap:
             theta.tables[g][self.program.groups[g].table_rows(examples)] = 0.0
         if self.constants is not None:
             self.constants.fill_examples(self.program, theta, self._states(part), examples)
-        self._check_finite(w, theta, examples, part)
-
-    def _check_finite(self, w: F64, theta: Theta, examples: I64 | None, part: slice | I64) -> None:
-        """Refuse scores that are no numbers, or whose sums are none."""
         known = moderate(theta.node if examples is None else theta.node[self._states(part)])
         for fmap in self.maps:
             if fmap.group != NODE and fmap.features is not None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.compiler.agreements import set_auxiliary
-from ssvm_dsl.compiler.losses.loss import build_loss, node_weights
+from ssvm_dsl.compiler.losses.loss import build_loss
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.need import Task
@@ -67,8 +67,7 @@ class Truth:
         loss, grounded = self.declaration.loss, self.grounded
         if loss is None:
             return None
-        weights = node_weights(loss, grounded.examples)
-        return build_loss(loss, grounded.layout, grounded.examples, self.states, None, loss_function, weights)
+        return build_loss(loss, grounded.layout, grounded.examples, self.states, None, loss_function)
 
 
 def read_truth(declaration: Declaration, grounded: GroundedBatch, sizes: Sizes, Y: Any) -> Truth:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler.inputs.validate import Examples, read_inputs
-from ssvm_dsl.compiler.labels.declared import declaration_of
 from ssvm_dsl.compiler.scopes import factor_counts
 from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import DataError, ModelError, OptionError
@@ -28,7 +27,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.arrays import describe
-from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.declaration import Declaration, declaration_of
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.model import Model

@@ -45,7 +45,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.cli.solve.show",
         "ssvm_dsl.compiler.features.hat_functions",
         "ssvm_dsl.compiler.features.sliced",
-        "ssvm_dsl.compiler.inputs.shape_hints",
         "ssvm_dsl.learning.counting.methods.conjugate_gradient",
         "ssvm_dsl.learning.counting.outputs.circuits",
         "ssvm_dsl.learning.driver.compile_ahead",
@@ -53,7 +52,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.learning.estimators.fitting.strength",
         "ssvm_dsl.learning.risks.gradients.curvature",
         "ssvm_dsl.learning.risks.hinges.completing",
-        "ssvm_dsl.scores.rounding",
         "ssvm_dsl.scoring.layouts",
     ),
 }

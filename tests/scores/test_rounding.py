@@ -10,7 +10,7 @@ import pytest
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import Marginals
-from ssvm_dsl.scores.rounding import rounded
+from ssvm_dsl.scores.marginals import rounded
 
 
 def pairs_program(card, edges):

@@ -100,7 +100,7 @@ def evaluate_arguments(parser: ArgumentParser) -> None:
 def run_evaluate(args: Namespace) -> int:
     """Evaluate a model, or a file of predictions, which is read as the data of the model if both are named."""
     from ssvm_dsl.cli.learn.measures import measure
-    from ssvm_dsl.compiler.labels.unseen_classes import unseen_text
+    from ssvm_dsl.compiler.labels.unknown_labels import unseen_text
     from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM, write_text
 
     data, predicted, kind, unseen = _compared(args)

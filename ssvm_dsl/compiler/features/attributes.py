@@ -21,12 +21,14 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.compiler.features.computed import POSITIONS
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import as_floats, describe, number_text
 from ssvm_dsl.lang.inputs import Attributes
+
+#: Positions whose attributes are read between two looks at the clock.
+POSITIONS = 4096
 
 
 def tokens_of(source: Attributes, raw: Iterable[Any]) -> Iterable[Any]:

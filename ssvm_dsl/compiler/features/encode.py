@@ -1,11 +1,17 @@
-"""Evaluate feature sources on examples; results of fitted sources are returned for later use."""
+"""Evaluate feature sources on examples; results of fitted sources are returned for later use.
+
+Features are functions of users, long lists of attributes, expansions: they may take longer than the limit of the call
+at hand.  Those of the first examples are computed then, and those of the others are 0.  At weights of 0, which a fit
+has by then, this changes nothing; predictions get the number of complete examples.  What decides on labels without
+weights (masks, given scores) is always computed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import Any, TypeVar, cast
 
@@ -13,14 +19,14 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows, learn_rows, malformed, tokens_of
-from ssvm_dsl.compiler.features.computed import FEW_ROWS, Computed, first_rows, with_empty_rows
 from ssvm_dsl.compiler.features.hat_functions import hat_functions
 from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel, learn_pivots, pivot_rows
 from ssvm_dsl.compiler.features.learnt_arrays import learnt_arrays
 from ssvm_dsl.compiler.features.sliced import sliced_rows
-from ssvm_dsl.compiler.features.sparse import checked, stack_rows
+from ssvm_dsl.compiler.features.sparse import checked, first_rows, stack_rows, with_empty_rows
 from ssvm_dsl.compiler.inputs.validate import Examples, check_finite, example_inputs, position_words, stack_dense
 from ssvm_dsl.compiler.labels.segments import span_ends
+from ssvm_dsl.deadline import time_left
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
@@ -37,6 +43,9 @@ from ssvm_dsl.lang.patterns.join import World
 from ssvm_dsl.lang.patterns.pattern import Pattern
 
 T = TypeVar("T")
+
+#: Rows that a transform is computed of where there is no time: it must learn from some.
+FEW_ROWS = 1024
 
 #: What fitted features learnt: arrays (or lists of names) by the text of the feature, e.g. "Standardized(x)".
 #: Factors with weights for observed pairs only keep these pairs here, too, by the name of the factor.
@@ -91,8 +100,8 @@ class Encoder:
 
     Attributes
     ----------
-    computed : Computed
-        The examples whose features are all there.
+    n_computed : int
+        Number of examples, from the first, that have all of their features.
     of_terms : dict of int to Rows
         Rows of the factors of a template, by the identity of what they are a part of.
     spreads : dict
@@ -105,7 +114,7 @@ class Encoder:
         in_time: bool = False,
     ) -> None:  # fmt: skip
         self.declaration, self.examples, self.first = declaration, examples, first
-        self.computed = Computed(declaration, examples.n, in_time)
+        self.n_computed, self._in_time = examples.n, in_time
         self.fitting = fitted is None
         self.fitted: LearntFeatures = {} if fitted is None else fitted
         self.spreads: dict[str, tuple[int, F64]] = {}
@@ -117,7 +126,7 @@ class Encoder:
         """Return the feature rows of a source."""
         rows = self._done.get(source) if self._done else None
         if rows is None:
-            if isinstance(source, lang.Transform) and not self.computed.goes_on(source, 0):
+            if isinstance(source, lang.Transform) and not self.goes_on(source, 0):
                 rows = self._some_rows(source)
             else:
                 rows = _EVALUATORS.get(type(source), _brought)(self, source)
@@ -128,12 +137,27 @@ class Encoder:
         """Return the numbers of a dense input, or attributes, as features: nothing is computed from them."""
         values = self._plain.get(source.name)
         if values is None:
-            if isinstance(source, Attributes):
-                values = _attributes(self, source)
-            else:
-                values = stack_dense(source, self.examples.raw[source.name], self.examples.size(source.dims))
+            values = _attributes(self, source) if isinstance(source, Attributes) else stack_dense(source, self.examples)
             self._plain[source.name] = values
         return values
+
+    @cached_property
+    def _needed(self) -> set[Source]:
+        """The sources of masks and given scores."""
+        declaration = self.declaration
+        fixed = (*(label.allowed for label in declaration.labels), *(given.features for given in declaration.given))
+        return {source for one in fixed for source in lang.walk_sources(one)}
+
+    def may_end(self, source: Source) -> bool:
+        """Whether features of a source may be left out."""
+        return self._in_time and time_left() < float("inf") and source not in self._needed
+
+    def goes_on(self, source: Source, i: int) -> bool:
+        """Return whether a source is computed for example i; where it is not, it is for none after it either."""
+        if not self.may_end(source) or time_left() > 0.0:
+            return True
+        self.n_computed = min(self.n_computed, i)
+        return False
 
     def _some_rows(self, source: lang.Transform) -> Rows:
         """Return rows of a source for which there is no time: a few rows are computed, the others are 0."""
@@ -201,7 +225,7 @@ class Encoder:
         """Return the tables of a JointFeature, ``shape (sum(counts) * prod(cards), width)``."""
         parts = []
         for i in range(self.examples.n):
-            if not self.computed.goes_on(source, i):
+            if not self.goes_on(source, i):
                 parts.append(np.zeros((int(counts[i:].sum()) * int(np.prod(cards)), source.width)))
                 break
             value = self.call(source.ref, i, "JointFeature")
@@ -248,14 +272,13 @@ def _attributes_go_on(encoder: Encoder, source: Attributes) -> Callable[[int], b
 
     While fitting, those of the first positions are read in any case, since the names must come from some positions.
     """
-    computed = encoder.computed
-    if not computed.may_end(source):
+    if not encoder.may_end(source):
         return None
     ptr = pointers(encoder.examples.size(source.dims))
 
     def goes_on(position: int) -> bool:
         first = encoder.fitting and position == 0
-        return first or computed.goes_on(source, int(np.searchsorted(ptr, position, side="right")) - 1)
+        return first or encoder.goes_on(source, int(np.searchsorted(ptr, position, side="right")) - 1)
 
     return goes_on
 
@@ -298,7 +321,7 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
             shape: tuple[int, ...] = tuple(int(sizes[dim.name][i]) for dim in source.dims)
         else:
             shape = (_n_factors(source.target, encoder, i),)
-        if not encoder.computed.goes_on(source, i):
+        if not encoder.goes_on(source, i):
             counts.append(prod(shape))
             continue
         value = encoder.call(source.ref, i, "Feature", None if ends is None else ends(i))

@@ -114,7 +114,7 @@ def _called(source: Feature, encoder: Encoder, scopes: Scopes) -> F64:
     table, out = np.stack(columns, axis=1), np.zeros((shapes.n_factors, source.width))
     ends, what = shapes.ptr, f"Feature {source.ref.path}"
     for i in range(shapes.n_examples):
-        if not encoder.computed.goes_on(source, i):
+        if not encoder.goes_on(source, i):
             break
         mine = shapes.factors(i)
         listed = np.flatnonzero(known[mine])

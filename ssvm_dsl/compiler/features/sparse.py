@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
@@ -293,3 +293,23 @@ def _inside(numbers: NDArray[Any], size: int, name: str, ptr: I64 | None = None,
     k = int(np.argmax((numbers < 0) | (numbers >= size)))
     place = "" if ptr is None else f" in {owner} {int(np.searchsorted(ptr, k, side='right')) - 1}"
     raise NotNumbers(SOUND, f"{name} {numbers[k]}{place} of a matrix with {size} {name}s")
+
+
+def first_rows(values: F64 | SparseRows, most: int) -> F64 | SparseRows:
+    """Return the first n rows at most."""
+    if isinstance(values, np.ndarray):
+        return values[:most]
+    ptr = values.ptr[: most + 1]
+    end = int(ptr[-1])
+    return SparseRows(values.data[:end], values.indices[:end], ptr, values.n_columns)
+
+
+def with_empty_rows(values: F64 | SparseRows, n_rows: int) -> F64 | SparseRows:
+    """Return rows with rows of 0 behind them, so many in all."""
+    more = n_rows - values.shape[0]
+    if not more:
+        return values
+    if isinstance(values, np.ndarray):
+        return np.concatenate([values, np.zeros((more, values.shape[1]))])
+    ptr = np.concatenate([values.ptr, np.full(more, values.ptr[-1])])
+    return SparseRows(values.data, values.indices, ptr, values.n_columns)

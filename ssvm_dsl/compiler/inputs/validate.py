@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler.features.sparse import as_csr, checked, read_all_rows, rows_of_matrix
-from ssvm_dsl.compiler.inputs.shape_hints import shape_hint
 from ssvm_dsl.errors import DataError, ModelError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import owner_of, pointers
@@ -69,8 +68,11 @@ class _AxisSizes:
 
     def __init__(self, declaration: Declaration, n: int) -> None:
         self.n = n
-        self.known = {dim.name: np.full(n, dim.size, np.int64) for dim in declaration.fixed_dims if dim.size}
-        self.source = dict.fromkeys(self.known, "the declaration")
+        self.known: dict[str, I64] = {}
+        self.source: dict[str, str] = {}
+        for dim in declaration.fixed_dims:
+            if dim.size:
+                self.known[dim.name], self.source[dim.name] = np.full(n, dim.size, np.int64), "the declaration"
 
     def tell(self, dim: Dim, sizes: I64, what: str) -> None:
         """Record sizes of an axis; complain where they differ from what is known."""
@@ -140,8 +142,8 @@ class FrameRows(Sequence[Any]):
         return self.frame[place : place + 1]
 
 
-#: Where no columns of data frames are known.
-_NO_COLUMNS: Mapping[str, list[str]] = MappingProxyType({})
+#: Where nothing is known.
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _only_row(declaration: Declaration) -> Input | None:
@@ -151,11 +153,11 @@ def _only_row(declaration: Declaration) -> Input | None:
 
 
 def read_examples(
-    declaration: Declaration, X: object, judged: bool = True, columns: Mapping[str, list[str]] = _NO_COLUMNS
+    declaration: Declaration, X: object, judged: bool = True, learnt: Mapping[str, Any] = _NOTHING
 ) -> Examples:
     """Return the checked examples of ``X``; inputs of the loss alone are read only if there are labels.
 
-    ``columns`` are those of data frames by the name of the input, where they are known.
+    ``learnt`` is what a fit has learnt: the columns of data frames by the name of the input, among others.
 
     Raises
     ------
@@ -170,12 +172,12 @@ def read_examples(
         text = "it has no Factor; nothing scores its labellings: add e.g. emit = Factor(y, features=x)"
         raise ModelError(declaration.name, [("", text)])
     inputs = declaration.inputs if judged else declaration.scored_inputs
-    return read_inputs(declaration, check_sequence(X, "X", declaration), inputs, judged, columns)
+    return read_inputs(declaration, check_sequence(X, "X", declaration), inputs, judged, learnt)
 
 
 def read_inputs(
     declaration: Declaration, examples: Sequence[Any], inputs: Sequence[ExampleInput], judged: bool,
-    columns: Mapping[str, list[str]] = _NO_COLUMNS, known: Mapping[str, I64] = MappingProxyType({}),
+    learnt: Mapping[str, Any] = _NOTHING, known: Mapping[str, I64] = _NOTHING,
 ) -> Examples:  # fmt: skip
     """Return the checked inputs of examples, and the sizes of axes that they define.
 
@@ -190,12 +192,14 @@ def read_inputs(
     for dim in declaration.dims:
         if dim.name in known:
             sizes.tell(dim, known[dim.name], f"size of axis '{dim.name}'")
-    raw, named, shared = split_inputs(declaration, examples, inputs), dict[str, list[str]](), set[str]()
+    raw, named, shared = _split_inputs(declaration, examples, inputs), dict[str, list[str]](), set[str]()
     for symbol in inputs:
         if isinstance(symbol, Input):
-            raw[symbol.name] = given = _of_frames(symbol, raw[symbol.name], columns, named)
-            raw[symbol.name] = _read_sparse(symbol, raw, sizes) if symbol.sparse else _read_dense(symbol, raw, sizes)
-            if symbol.sparse and len(given) and raw[symbol.name][0].data is getattr(given[0], "data", None):
+            values = raw[symbol.name]
+            if not isinstance(values, np.ndarray) and set(map(type, values)) != {np.ndarray}:
+                values = _of_frames(symbol, values, learnt.get(symbol.name, _NOTHING).get("columns"), named)
+            raw[symbol.name] = (_read_sparse if symbol.sparse else _read_dense)(symbol, values, sizes)
+            if symbol.sparse and len(values) and raw[symbol.name][0].data is getattr(values[0], "data", None):
                 shared.add(symbol.name)
         elif isinstance(symbol, Attributes):
             raw[symbol.name] = _read_attributes(symbol, raw[symbol.name], sizes)
@@ -215,7 +219,7 @@ def read_inputs(
 
 
 def _of_frames(
-    symbol: Input, values: Sequence[Any], known: Mapping[str, list[str]], named: dict[str, list[str]]
+    symbol: Input, values: Sequence[Any], known: list[str] | None, named: dict[str, list[str]]
 ) -> Sequence[Any]:  # fmt: skip
     """Return the values of an input with arrays in place of data frames, whose columns are matched by name.
 
@@ -234,7 +238,7 @@ def _of_frames(
         frame, place = as_frame(frames[i]) if is_row(frames[i]) else frames[i], None if whole else i
         names = checked(column_names, frame, what, place)
         if not is_numbered(frame):
-            own = named.setdefault(symbol.name, known.get(symbol.name, names))
+            own = named.setdefault(symbol.name, names if known is None else known)
             frame = checked(partial(matched, names=own), frame, what, place)
         out[i] = checked(matrix_of, frame, what, place)
         if not symbol.dims and not whole and len(out[i]) == 1:
@@ -243,7 +247,7 @@ def _of_frames(
 
 
 def arrays_of_frames(
-    declaration: Declaration, X: Sequence[Any], known: Mapping[str, list[str]] = _NO_COLUMNS
+    declaration: Declaration, X: Sequence[Any], known: Mapping[str, list[str]] = _NOTHING
 ) -> tuple[Sequence[Any], dict[str, list[str]]]:
     """Return examples with arrays in place of data frames of dense inputs, and the columns of these inputs.
 
@@ -252,36 +256,43 @@ def arrays_of_frames(
     named: dict[str, list[str]] = {}
     dense = [one for one in declaration.inputs if isinstance(one, Input)]
     if isinstance(X, FrameRows) or (len(declaration.inputs) == 1 and dense and not any(map(_is_dict, X))):
-        return _of_frames(dense[0], X, known, named), named
+        return _of_frames(dense[0], X, known.get(dense[0].name), named), named
     out = list(X)
     for symbol in dense:
         there = [i for i, one in enumerate(out) if _is_dict(one) and symbol.name in one]
-        arrays = _of_frames(symbol, [out[i][symbol.name] for i in there], known, named)
+        arrays = _of_frames(symbol, [out[i][symbol.name] for i in there], known.get(symbol.name), named)
         if symbol.name in named:
             for i, value in zip(there, arrays, strict=True):
                 out[i] = {**out[i], symbol.name: value}
     return (out if named else X), named
 
 
-def split_inputs(
+def _split_inputs(
     declaration: Declaration, examples: Sequence[Any], inputs: Sequence[ExampleInput]
 ) -> dict[str, Sequence[Any]]:
     """Return the examples by input name; a bare value is allowed when there is one input, else a tuple of all values.
 
-    The rows of a matrix of numbers stay in it: nothing needs to be done for each of them.
+    Where all examples are the rows of one array of numbers, each of the input's shape, they stay in it: nothing needs
+    to be done for each of them.  There are no other arrays of all examples in what is returned.
 
     Values of inputs of the declaration that are not among ``inputs`` may be there, and are left alone.
     """
-    names = [symbol.name for symbol in inputs]
-    if isinstance(examples, FrameRows):  # of a model with one input
-        return {names[0]: examples}
-    unread = {symbol.name for symbol in declaration.inputs} - set(names)
-    if len(names) == 1:
+    if len(inputs) == 1:
+        only = inputs[0]
+        if isinstance(examples, FrameRows):
+            return {only.name: examples}
+        matrix: Any = examples
+        row = only.shape if isinstance(only, Input) and not (only.dims or only.sparse) else None
+        numbers = type(matrix) is np.ndarray and matrix.dtype.kind in "biuf"
+        if row is not None and numbers and matrix.shape[1:] == row:
+            return {only.name: matrix}
+        dicts = [kind for kind in set(map(type, examples)) if issubclass(kind, Mapping)]
         # the attributes of a single position are a dict themselves
-        bare = isinstance(inputs[0], Attributes) and not inputs[0].dims
-        kinds = [kind for kind in set(map(type, examples)) if issubclass(kind, Mapping)]
-        if not kinds or not any(_is_dict(one) and (names[0] in one or not bare) for one in examples):
-            return {names[0]: examples if is_plain_matrix(examples, inputs[0]) else list(examples)}
+        bare = isinstance(only, Attributes) and not only.dims
+        if not dicts or not any(_is_dict(one) and (only.name in one or not bare) for one in examples):
+            return {only.name: list(examples)}
+    names = [symbol.name for symbol in inputs]
+    unread = {symbol.name for symbol in declaration.inputs} - set(names)
     if len(names) > 1 and all(type(one) is tuple for one in examples):
         every = [symbol.name for symbol in declaration.inputs]
         order = next((one for one in (names, every) if all(len(example) == len(one) for example in examples)), None)
@@ -306,13 +317,6 @@ def split_inputs(
                 hint = f"no input has the axis {missing[0]}: its size comes with each example, {{{missing[0]!r}: 5}}"
             raise DataError("X", example=i, expected=f"a dict with the inputs {listed}", found=found, hint=hint)
     return {name: [example[name] for example in examples] for name in names}
-
-
-def is_plain_matrix(examples: object, symbol: ExampleInput) -> bool:
-    """Whether all examples are the rows of one array of numbers, each of the input's shape."""
-    if type(examples) is not np.ndarray or not isinstance(symbol, Input) or symbol.dims or symbol.sparse:
-        return False
-    return examples.dtype.kind in "biuf" and examples.shape[1:] == symbol.shape
 
 
 def refuse_mixture(examples: Sequence[Any], names: Sequence[str], what: str) -> None:
@@ -340,47 +344,79 @@ def _shape_words(symbol: Input) -> str:
     return f"({', '.join([*parts, *map(str, symbol.shape)])}{',' if len(parts) + len(symbol.shape) == 1 else ''})"
 
 
-_DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
+_KIND, _SHAPE = attrgetter("dtype.kind"), attrgetter("shape")
 
 
-def _read_dense(symbol: Input, raw: dict[str, Sequence[Any]], sizes: _AxisSizes) -> Sequence[Any]:
+def _read_dense(symbol: Input, arrays: Sequence[Any], sizes: _AxisSizes) -> Sequence[Any]:
     """Return one array for each example after checking shapes and kinds of numbers."""
-    what = f"input '{symbol.name}'"
-    arrays = raw[symbol.name]
-    if is_plain_matrix(arrays, symbol):
+    if isinstance(arrays, np.ndarray):  # all examples are its rows, see _split_inputs
         return arrays
+    what = f"input '{symbol.name}'"
     n_axes, expected = len(symbol.dims), len(symbol.dims) + len(symbol.shape)
     if set(map(type, arrays)) != {np.ndarray}:
         arrays = [checked(real_array, array, what, i) for i, array in enumerate(arrays)]
         if n_axes == 1:  # the list of no positions
             arrays = [array.reshape(0, *symbol.shape) if array.shape == (0,) else array for array in arrays]
-    odd = [dtype for dtype in set(map(_DTYPE, arrays)) if dtype.kind not in "biuf"]
-    if odd:
-        i = next(i for i, array in enumerate(arrays) if array.dtype in odd)
+    if not set("biuf").issuperset(map(_KIND, arrays)):
+        i = next(i for i, array in enumerate(arrays) if array.dtype.kind not in "biuf")
         checked(real_array, arrays[i], what, i)
     # Not a list of all shapes: so many tuples would wake the garbage collector.
-    if any(len(shape) != expected or shape[n_axes:] != symbol.shape for shape in set(map(_SHAPE, arrays))):
-        i = next(i for i, a in enumerate(arrays) if a.ndim != expected or a.shape[n_axes:] != symbol.shape)
-        hint = shape_hint(symbol, [array.shape for array in arrays], i)
-        raise DataError(
-            what, example=i, expected=f"shape {_shape_words(symbol)}", found=f"shape {arrays[i].shape}", hint=hint
-        )
+    for shape in set(map(_SHAPE, arrays)):
+        if len(shape) != expected or shape[n_axes:] != symbol.shape:
+            i = next(i for i, a in enumerate(arrays) if a.ndim != expected or a.shape[n_axes:] != symbol.shape)
+            hint, found = _shape_hint(symbol, list(map(_SHAPE, arrays)), i), f"shape {arrays[i].shape}"
+            raise DataError(what, example=i, expected=f"shape {_shape_words(symbol)}", found=found, hint=hint)
     for axis, dim in enumerate(symbol.dims):
         lengths = map(len, arrays) if axis == 0 else (array.shape[axis] for array in arrays)
         sizes.tell(dim, np.fromiter(lengths, np.int64, len(arrays)), what)
     return arrays
 
 
-def stack_dense(symbol: Input, arrays: Sequence[NDArray[Any]], sizes: I64) -> F64:
+#: The shape of an example; ``None`` for an axis whose size comes with it.
+Shape = tuple[int | None, ...]
+
+
+def _shape_hint(symbol: Input, shapes: list[tuple[int, ...]], wrong: int) -> str:
+    """Return a guess at the intended examples of a dense input; empty without one.
+
+    Parameters
+    ----------
+    symbol : Input
+    shapes : list of tuple of int
+        Of the arrays that were passed.
+    wrong : int
+        The first one that does not fit.
+    """
+    expected: Shape = (*(dim.size for dim in symbol.dims), *symbol.shape)
+    found, name = shapes[wrong], symbol.name
+    if len(expected) > 1 and _fits(found[::-1], expected):
+        return f"it fits transposed: pass {name}.T for each example"
+    alike = len(set(shapes)) == 1
+    if alike and _fits((len(shapes), *found), expected):
+        return f"X reads as {len(shapes)} examples; if it is a single one, pass a list with it: [X]"
+    if alike and len(expected) == 1 and len(found) == 1 and len(shapes) == expected[0]:
+        return f"X has {len(shapes)} rows of {found[0]} numbers: if these are features by examples, pass X.T"
+    return ""
+
+
+def _fits(shape: tuple[int, ...], expected: Shape) -> bool:
+    """Whether an array of this shape may be an example."""
+    if len(shape) != len(expected):
+        return False
+    return all(size is None or size == given for given, size in zip(shape, expected, strict=True))
+
+
+def stack_dense(symbol: Input, examples: Examples) -> F64:
     """Return all rows of a dense input, ``shape (R, width)``, float64; refuse nan and infinity."""
-    width = symbol.width
-    if is_plain_matrix(arrays, symbol):
-        rows = np.array(as_floats(np.asarray(arrays).reshape(-1, width)), order="C")
+    arrays = examples.raw[symbol.name]
+    if isinstance(arrays, np.ndarray):
+        rows = np.array(as_floats(arrays.reshape(-1, symbol.width)), order="C")
     else:
-        flat = arrays if len(symbol.dims) == 1 and len(symbol.shape) == 1 else [a.reshape(-1, width) for a in arrays]
-        rows = np.ascontiguousarray(as_floats(np.concatenate(flat)))
+        flat = len(symbol.dims) == 1 and len(symbol.shape) == 1
+        joined = np.concatenate(arrays if flat else [array.reshape(-1, symbol.width) for array in arrays])
+        rows = np.ascontiguousarray(as_floats(joined))
     if not all_finite(rows):
-        check_finite(rows, pointers(sizes), f"input '{symbol.name}'")
+        check_finite(rows, pointers(examples.size(symbol.dims)), f"input '{symbol.name}'")
     return rows
 
 
@@ -420,11 +456,11 @@ def read_scores(symbol: Input, examples: Examples) -> tuple[F64, I64]:
     return rows, ptr
 
 
-def _read_sparse(symbol: Input, raw: dict[str, Sequence[Any]], sizes: _AxisSizes) -> list[SparseRows]:
+def _read_sparse(symbol: Input, values: Sequence[Any], sizes: _AxisSizes) -> list[SparseRows]:
     """Return the rows of each example after checking that no index leads out of them."""
     what, single = f"input '{symbol.name}'", not symbol.dims
     words = f"({'1' if single else symbol.dims[0].name}, {symbol.width})"
-    matrices = read_all_rows(raw[symbol.name], symbol.width, single, words, what)
+    matrices = read_all_rows(values, symbol.width, single, words, what)
     if symbol.dims:
         counts = np.array([m.shape[0] for m in matrices], dtype=np.int64)
         sizes.tell(symbol.dims[-1], counts if len(symbol.dims) == 1 else _sides(counts, symbol, what), what)

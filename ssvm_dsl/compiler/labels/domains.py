@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples
-from ssvm_dsl.compiler.labels.class_states import class_array
+from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import members, owners, pointers

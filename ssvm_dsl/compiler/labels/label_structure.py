@@ -1,15 +1,15 @@
-"""What a label brings whose values are structures of its own: how they are read, written, described and judged."""
+"""What a kind of labels brings: how values are read, written, described and judged."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
+from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.ir.constraints import LabelRules
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.labels import Label
@@ -26,14 +26,24 @@ class LabelPlaces(Protocol):
     def card(self) -> I32:
         """States of each variable."""
 
+    @property
+    def domains(self) -> Mapping[str, Any]:
+        """The positions of labels that have variables at some only."""
+
     def variables(self, label: Label) -> slice | I64:
         """Return the variables of a label."""
 
     def count(self, label: Label) -> I64:
         """Return how many variables of a label each example has."""
 
+    def ends(self, label: Label) -> list[int]:
+        """Return 0, and where the variables of each example end among those of a label."""
+
     def shape(self, label: Label, i: int) -> tuple[int, ...]:
         """Return the shape of the label's array in an example."""
+
+    def shapes(self, label: Label) -> Iterable[tuple[int, ...]]:
+        """Return the shape of the label's array in each example."""
 
     def pairs(self, label: Label) -> tuple[I64, I64]:
         """Return how many positions point, and are pointed to, in each example."""
@@ -47,7 +57,7 @@ class LabelStructure(ABC):
 
     @abstractmethod
     def words(self, label: Label) -> str:
-        """Return what plans and reports call such a label."""
+        """Return what plans and reports call such a label; nothing where labels are variables of the program."""
 
     @abstractmethod
     def judged(self, label: Label, parts_alone: bool) -> tuple[Label, ...]:

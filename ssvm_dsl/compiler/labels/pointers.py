@@ -14,8 +14,7 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.sparse import checked
 from ssvm_dsl.compiler.inputs.validate import position_words
 from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
-from ssvm_dsl.compiler.labels.missing_labels import signed_hint
-from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
+from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses, signed_hint
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import is_masked, number_text, real_array, whole_numbers

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.labels.class_states import class_array
+from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
-from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses, may_be_class
+from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses, may_be_class
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import describe, is_masked

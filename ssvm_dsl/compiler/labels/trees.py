@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
 from ssvm_dsl.compiler.labels.tree_rules import TreeRules, shared_arrays
-from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
+from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.constraints import LabelRules
 from ssvm_dsl.ir.ragged import pointers

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.losses.joint_loss import true_spans
+from ssvm_dsl.array_types import F64, I64, Bools
+from ssvm_dsl.compiler.losses.joint_loss import TrueLabels, true_spans
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.counts import CountFactors, CountTables
 from ssvm_dsl.ir.program import Group
@@ -27,18 +26,10 @@ MAX_ENTRIES = 2**27
 _Counted = tuple[I64, I64, tuple[CountFactors, ...]]
 
 
-def count_tables(
-    term: CountLoss, weight: float, layout: Layout, truth: I32, ignored: Bools | None, unseen: Bools | None = None
-) -> CountTables:
+def count_tables(term: CountLoss, weight: float, true_labels: TrueLabels) -> CountTables:
     """Return the tables of a loss of counts, times a weight; examples of equal numbers share a table.
 
-    Parameters
-    ----------
-    truth : ndarray of int32, shape (V,)
-    ignored : ndarray of bool, shape (V,), optional
-        Variables that are not counted.
-    unseen : ndarray of bool, shape (V,), optional
-        Variables whose true class is none of the model's, and so no positive one: no state of theirs is right.
+    Ignored variables are not counted.  An unseen class is none of the positive ones, and no state is right there.
 
     Raises
     ------
@@ -46,7 +37,7 @@ def count_tables(
         The tables would take more than 1 GiB.
     """
     counted = _of_segments if term.target.of_single_spans else _of_variables
-    counts, sizes, factors = counted(term, layout, truth, ignored, unseen)
+    counts, sizes, factors = counted(term, true_labels)
     kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
     shape = kinds[:, 1:] + 1
     cells = shape[:, 0] * shape[:, 1]
@@ -68,14 +59,13 @@ def _positive(term: CountLoss) -> Bools:
     return positive
 
 
-def _of_variables(
-    term: CountLoss, layout: Layout, truth: I32, ignored: Bools | None, unseen: Bools | None
-) -> _Counted:
+def _of_variables(term: CountLoss, true_labels: TrueLabels) -> _Counted:
     """Return what each state counts, and factors do.
 
     In between, for each example, how many variables count, how many have a positive truth, and how many can be false
     positives.
     """
+    layout, _, truth, ignored, unseen = true_labels
     of_spans, n = term.target.of_spans, layout.n
     label = term.label.spans if of_spans else term.label
     positive = np.append(np.zeros(int(of_spans), dtype=bool), _positive(term))  # spans begin with "no segment"
@@ -102,10 +92,9 @@ def _of_variables(
     return counts, sizes, ()
 
 
-def _of_segments(
-    term: CountLoss, layout: Layout, truth: I32, ignored: Bools | None, unseen: Bools | None
-) -> _Counted:
+def _of_segments(term: CountLoss, true_labels: TrueLabels) -> _Counted:
     """Return the same of segments whose spans are no variables; the truth of all is known."""
+    layout, _, truth, _, unseen = true_labels
     label, length, positive = term.label, layout.count(term.label), _positive(term)
     spans, true = true_spans(term.target, layout, truth)
     own = np.zeros((len(true), len(positive), 2), dtype=np.int64)

@@ -1,10 +1,10 @@
-"""``Cost`` of joint states: the factors that it prices, grounded on data."""
+"""What losses are judged against; and ``Cost`` of joint states: the factors that it prices, grounded on data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,30 @@ from ssvm_dsl.lang.losses.label_losses import Loss, WeighedLoss
 from ssvm_dsl.lang.outputs.labels import Target
 
 
+class TrueLabels(NamedTuple):
+    """The labels that a loss compares answers with.
+
+    Parameters
+    ----------
+    layout, examples
+        The model, grounded on the batch.
+    states : ndarray of int32, shape (V,)
+        True states.
+    ignored : ndarray of bool, shape (V,), optional
+        Variables without a known truth; they cost nothing.
+    unseen : ndarray of bool, shape (V,), optional
+        Variables whose true class is none of the model's: every state of theirs costs the most that it can.
+    """
+
+    layout: Layout
+    examples: Examples
+    states: I32
+    ignored: Bools | None
+    unseen: Bools | None
+
+
 def loss_factors(
-    term: Cost,
-    weight: float,
-    layout: Layout,
-    examples: Examples,
-    truth: I32,
-    ignored: Bools | None,
-    weights: Mapping[str, F64],
-    unseen: Bools | None = None,
+    term: Cost, weight: float, true_labels: TrueLabels, weights: Mapping[str, F64]
 ) -> list[LossFactors]:
     """Return the factors of one term with their prices; those with a variable that is ignored are left out.
 
@@ -45,15 +60,11 @@ def loss_factors(
         Of a target that joins several variables.
     weight : float
         Multiplier of its prices.
-    layout, examples
-        The model, grounded on the batch.
-    truth : ndarray of int32, shape (V,)
-    ignored : ndarray of bool, shape (V,), optional
+    true_labels : TrueLabels
     weights : mapping of str to ndarray
         Weights of factors by the input they come from: :func:`~ssvm_dsl.compiler.losses.loss.node_weights`.
-    unseen : ndarray of bool, shape (V,), optional
-        Variables whose true class is none of the model's: every joint state with one costs the most that it can.
     """
+    layout, examples, truth, ignored, unseen = true_labels
     if term.target.of_single_spans:
         return [_true_spans(term, weight, layout, truth, unseen)]
     scopes, total = ground_scopes(term.target, layout, examples), np.ones(layout.n)

@@ -13,7 +13,7 @@ from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.count_loss import count_tables
-from ssvm_dsl.compiler.losses.joint_loss import factor_weights, loss_factors, prices_by_function
+from ssvm_dsl.compiler.losses.joint_loss import TrueLabels, factor_weights, loss_factors, prices_by_function
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.errors import DataError, PluginError
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, JOINT, ZERO_ONE, LossFactors, LossTerm
@@ -47,9 +47,8 @@ def build_loss(
     layout: Layout,
     examples: Examples,
     truth: I32,
-    ignored: NDArray[np.bool_] | None,
+    ignored: Bools | None,
     custom: Callable[[str], LossFunction] | None = None,
-    weights: Mapping[str, F64] | None = None,
     unseen: Bools | None = None,
 ) -> LossTerm:
     """Return the loss term of a batch with known truth.
@@ -65,13 +64,12 @@ def build_loss(
         Variables without a known truth; they cost nothing.
     custom : callable, optional
         Finds the function of a registered custom loss by name.
-    weights : mapping of str to ndarray, optional
-        Weights of variables (or factors) by the input they come from: :func:`node_weights`.
     unseen : ndarray of bool, shape (V,), optional
         Variables whose true class is none of the model's: every state of theirs costs the most that it can.
     """
     node, tables = fresh_zeros(int(layout.card.sum(dtype=np.int64))), None
     factors: list[LossFactors] = []
+    true_labels, weights = TrueLabels(layout, examples, truth, ignored, unseen), node_weights(loss, examples)
     const = np.zeros(layout.n)
     for weight, term in loss.terms:
         if isinstance(term, ZeroOne):
@@ -80,46 +78,49 @@ def build_loss(
         if isinstance(term, NoLoss):
             continue
         if isinstance(term, CountLoss):
-            tables = count_tables(term, weight, layout, truth, ignored, unseen)
+            tables = count_tables(term, weight, true_labels)
             continue
-        if isinstance(term, Cost) and term.of_factors:
-            with np.errstate(over="ignore", invalid="ignore"):
-                factors += loss_factors(term, weight, layout, examples, truth, ignored, weights or {}, unseen)
-                if term.target.of_single_spans:
-                    _count_segments(term, weight, layout, truth, node, const)
-            continue
-        assert isinstance(term, LabelLoss)
         with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(term, Cost) and term.of_factors:
+                factors += loss_factors(term, weight, true_labels, weights)
+                if term.target.of_single_spans:
+                    _count_segments(term, weight, true_labels, node, const)
+                continue
+            assert isinstance(term, LabelLoss)
             if isinstance(term, Cost) and term.table == DISTANCE:
-                _price_distances(term, weight, layout, truth, ignored, node, const)
-                continue
-            if isinstance(term, Cost) and term.label.pointer and term.table != WRONG:
-                _price_pointers(term, weight, layout, truth, ignored, node)
-                continue
-            for part in _judged(term):
-                _add(node, weight, term, part, layout, examples, truth, ignored, custom, weights or {}, unseen)
-    largest = [node, *(one.largest() for one in factors)]
-    if not all(np.isfinite(part.max(initial=0.0)) for part in largest):
+                _price_distances(term, weight, true_labels, node, const)
+            elif isinstance(term, Cost) and term.label.pointer and term.table != WRONG:
+                _price_pointers(term, weight, true_labels, node)
+            elif isinstance(term, WeighedLoss) and term.at_positions:
+                places = ground_scopes(term.target, layout, examples)
+                _price_states(term, weight, true_labels, term.label, node, weights, custom, places)
+            else:
+                for part in structure_of(term.label).judged(term.label, parts_alone=isinstance(term, Cost)):
+                    _price_states(term, weight, true_labels, part, node, weights, custom)
+    largest = node.max(initial=0.0)
+    for one in factors:
+        largest = np.maximum(largest, one.largest().max(initial=0.0))
+    if not np.isfinite(largest):
         hint = "prices, node weights and the weight of the loss are multiplied"
         raise DataError("loss", expected="finite prices", found="prices beyond the largest float", hint=hint)
     return LossTerm(truth, node, const, kind_of(loss), tables=tables, factors=tuple(factors))
 
 
-def _count_segments(term: Cost, weight: float, layout: Layout, truth: I32, node: F64, const: F64) -> None:
+def _count_segments(term: Cost, weight: float, true_labels: TrueLabels, node: F64, const: F64) -> None:
     """Price each segment of truth and answer, counted from the truth; those in both are priced below zero, by factors.
 
     All together is nothing at the truth, and nothing of it is in prices of states.
     """
+    layout, truth = true_labels.layout, true_labels.states
     variables = np.arange(len(layout.card))[layout.variables(term.label.begins)]
     true = truth[variables]
     node[pointers(layout.card)[variables] + 1 - true] += weight * (1 - 2 * true)
     const += 2 * weight * np.bincount(owners(layout.var_ptr)[variables], true, layout.n)
 
 
-def _price_pointers(
-    term: Cost, weight: float, layout: Layout, truth: I32, ignored: NDArray[np.bool_] | None, node: F64
-) -> None:
+def _price_pointers(term: Cost, weight: float, true_labels: TrueLabels, node: F64) -> None:
     """Price what each pointer may point to by what it should; all of them have as much to point to."""
+    layout, _, truth, ignored, _ = true_labels
     label, prices = term.label, term.prices()
     parts = [part for part in (label, label.none) if part is not None]
     n_pointers, everywhere = layout.pairs(label)[0], np.arange(len(layout.card))
@@ -133,13 +134,12 @@ def _price_pointers(
     node[pointers(layout.card)[variables] + 1] += prices[truth[variables].argmax(axis=1)] * scale[:, None]
 
 
-def _price_distances(
-    term: Cost, weight: float, layout: Layout, truth: I32, ignored: NDArray[np.bool_] | None, node: F64, const: F64
-) -> None:
+def _price_distances(term: Cost, weight: float, true_labels: TrueLabels, node: F64, const: F64) -> None:
     """Price what each pointer may point to by how far that is from where it should; axes may have any length.
 
     Prices are counted from the largest one of each pointer, so that the sum of those is the largest loss.
     """
+    layout, _, truth, ignored, _ = true_labels
     variables = np.arange(len(layout.card))[layout.variables(term.label)]
     n_pointers, n_places = layout.pairs(term.label)
     length = np.repeat(n_places, n_pointers)
@@ -172,7 +172,8 @@ def node_weights(loss: Loss, examples: Examples) -> dict[str, F64]:
         A weight is negative or not finite.
     """
     out = {}
-    for given in (term.node_weights for _, term in loss.terms if isinstance(term, WeighedLoss)):
+    for _, term in loss.terms:
+        given = term.node_weights if isinstance(term, WeighedLoss) else None
         if given is None:
             continue
         source, column = (given.source, given.column or 0) if isinstance(given, At) else (given, 0)
@@ -189,81 +190,71 @@ def node_weights(loss: Loss, examples: Examples) -> dict[str, F64]:
 
 def kind_of(loss: Loss) -> str:
     """Return the kind of the loss term that a declared loss becomes."""
-    terms = [term for _, term in loss.terms]
-    if any(isinstance(term, ZeroOne) for term in terms):
-        return ZERO_ONE
-    if any(isinstance(term, CountLoss) for term in terms):
-        return COUNT
-    return JOINT if any(isinstance(term, Cost) and term.of_factors for term in terms) else ADDITIVE
+    kind = ADDITIVE
+    for _, term in loss.terms:
+        if isinstance(term, ZeroOne):
+            return ZERO_ONE
+        if isinstance(term, CountLoss):
+            kind = COUNT
+        elif isinstance(term, Cost) and term.of_factors and kind != COUNT:
+            kind = JOINT
+    return kind
 
 
-def _add(
-    node: F64,
-    weight: float,
-    term: LabelLoss,
-    label: Label,
-    layout: Layout,
-    examples: Examples,
-    truth: I32,
-    ignored: NDArray[np.bool_] | None,
-    custom: Callable[[str], LossFunction] | None,
-    weights: Mapping[str, F64],
-    unseen: Bools | None,
-) -> None:
-    """Add the potentials of one term on the variables of its label, a part of it, or some of them, to ``node``."""
-    places: Scopes | None = None
-    if isinstance(term, WeighedLoss) and term.at_positions:
-        found = places = ground_scopes(term.target, layout, examples)
-        variables = found.shapes.variables()[:, 0].astype(np.int64)
-    else:
+def _price_states(
+    term: LabelLoss, weight: float, true_labels: TrueLabels, label: Label, node: F64, weights: Mapping[str, F64],
+    custom: Callable[[str], LossFunction] | None, places: Scopes | None = None,
+) -> None:  # fmt: skip
+    """Add the prices of one term to those of states: of all variables of a label, or of those at some places."""
+    layout, examples, truth, ignored, unseen = true_labels
+    if places is None:
         variables = np.arange(len(layout.card))[layout.variables(label)]
+    else:
+        variables = places.shapes.variables()[:, 0].astype(np.int64)
     states, turned = truth[variables], None
     if places is not None and places.turned is not None:  # what stands there are the converse classes
         turned = places.turned[places.shapes.spread(np.arange(len(places.turned))), 0]
         states = np.where(turned, np.array(label.converse, dtype=np.int32)[states], states)
-    example = owners(layout.var_ptr)[variables]
     never = None if unseen is None else unseen[variables]
     returned = None
     if isinstance(term, CustomLoss):
         known = states if ignored is None else np.where(ignored[variables], np.int32(-1), states)
-        returned = _custom_prices(term, known, example, layout.n, custom, never)
+        returned = _custom_prices(term, known, owners(layout.var_ptr)[variables], layout.n, custom, never)
     elif places is not None and isinstance(term, Cost) and term.functions:
         returned = prices_by_function(term, places, layout, examples, states[:, None], never)
-    sizes, total = np.ones(0), np.ones(0)
-    if isinstance(term, WeighedLoss):
+    sizes = total = None
+    if isinstance(term, WeighedLoss) and (term.node_weights is not None or term.normalize):
         if places is not None:
             sizes = factor_weights(term, places, examples, weights)
-        else:
-            sizes = np.ones(len(states))
-            if isinstance(term.node_weights, Input):
-                cells, given = layout.rows(label), weights[term.node_weights.name][:, 0]
-                sizes = given if cells is None else given[cells]
+        elif isinstance(term.node_weights, Input):
+            cells, given = layout.rows(label), weights[term.node_weights.name][:, 0]
+            sizes = given if cells is None else given[cells]
         if term.normalize:
-            total = _totals(term, sizes if ignored is None else sizes * ~ignored[variables], example, layout)
-    alone = len(layout.declaration.labels) == 1 and places is None
-    rows, start = node.reshape(-1, label.n_states) if alone else node, None if alone else pointers(layout.card)
+            live = np.ones(len(states)) if sizes is None else sizes
+            example = owners(layout.var_ptr)[variables]
+            total = _totals(term, live if ignored is None else live * ~ignored[variables], example, layout)[example]
+    start = None if len(layout.declaration.labels) == 1 and places is None else pointers(layout.card)
+    rows, written = node.reshape(-1, label.n_states) if start is None else node, np.arange(label.n_states)[None]
     some = max(1, PART_STATES // label.n_states)
-    for part in (slice(lo, lo + some) for lo in range(0, len(variables), some)):
+    for lo in range(0, len(variables), some):
+        part = slice(lo, lo + some)
         prices = _prices(term, label, states[part]) if returned is None else returned[part]
         if returned is None and never is not None and (rows_of := np.flatnonzero(never[part])).size:
             prices[rows_of] = _worst(term, prices[rows_of])
-        if len(sizes):
+        if sizes is not None:
             prices *= sizes[part, None]
-        if len(total):
-            prices /= total[example[part], None]
+        if total is not None:
+            prices /= total[part, None]
         if ignored is not None:
             prices *= ~ignored[variables[part], None]
         prices *= weight
         if start is None:
             rows[part] += prices
-            continue
-        written = np.arange(label.n_states)[None]
-        if places is None:
+        elif places is None:
             node[start[variables[part], None] + written] += prices
-            continue
-        if turned is not None:
-            written = np.where(turned[part, None], np.array(label.converse), written)
-        np.add.at(node, start[variables[part], None] + written, prices)  # a variable may stand at several places
+        else:  # a variable may stand at several places
+            at = written if turned is None else np.where(turned[part, None], np.array(label.converse), written)
+            np.add.at(node, start[variables[part], None] + at, prices)
 
 
 def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: Layout) -> F64:
@@ -275,16 +266,6 @@ def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: La
     if term.label.pointer:
         total = layout.pairs(term.label)[0].astype(np.float64)
     return np.where(total > 0.0, total, 1.0)
-
-
-def _judged(term: LabelLoss) -> tuple[Label, ...]:
-    """Return the parts of its label that a loss looks at; of variables at positions there are no others."""
-    if isinstance(term, WeighedLoss) and term.at_positions:
-        return (term.label,)
-    structure = structure_of(term.label)
-    if structure is None:
-        return (term.label, *term.label.parts)
-    return structure.judged(term.label, parts_alone=isinstance(term, Cost))
 
 
 def _prices(term: LabelLoss, label: Label, states: I32) -> F64:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
-from ssvm_dsl.compiler.labels.class_states import class_array
-from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
+from ssvm_dsl.compiler.labels.class_labels import class_array
+from ssvm_dsl.compiler.labels.unknown_labels import warn_of_unseen
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InfeasibleError, KeywordError, OptionError
 from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables

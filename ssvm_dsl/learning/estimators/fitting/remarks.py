@@ -76,8 +76,7 @@ def _unseen(grounded: Grounded, label: Label) -> str:
     Classes are declared, and small data often lack some of them.  It is suspicious where some labels are not known, or
     all that are known are of one class.
     """
-    structure = structure_of(label)
-    if structure is not None and not structure.has_classes:
+    if not structure_of(label).has_classes:
         return ""
     assert grounded.truth is not None
     variables = grounded.layout.variables(label)
@@ -264,8 +263,7 @@ def class_counts(grounded: Grounded, solution: Solution) -> Counts:
     """Return how often each class of each label is true, and predicted, among the variables whose truth is known."""
     counts: Counts = {}
     for label in grounded.declaration.outputs:
-        structure = structure_of(label)
-        if structure is not None and not structure.has_classes:
+        if not structure_of(label).has_classes:
             continue
         assert grounded.truth is not None
         variables = grounded.layout.variables(label)

@@ -32,8 +32,7 @@ from ssvm_dsl.learning.risks.base import each_once, in_rounds
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem, repeated
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.labellings import add_labels, score_labels
-from ssvm_dsl.scores.marginals import add_marginals, consistent, score_marginals
-from ssvm_dsl.scores.rounding import rounded
+from ssvm_dsl.scores.marginals import add_marginals, consistent, rounded, score_marginals
 
 #: Marginals of as many examples as are kept at a time where their values alone count: 32 MB.
 CHUNK = 2**22
