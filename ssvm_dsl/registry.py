@@ -332,7 +332,7 @@ class Registry:
 
     def specs(self, kind: type[S]) -> list[S]:
         """Return all specs of a kind, bundled first."""
-        return [spec for spec, _ in self._specs.get(kind, {}).values() if isinstance(spec, kind)]
+        return cast("list[S]", [spec for spec, _ in self._specs.get(kind, {}).values()])
 
     def owner(self, spec: Spec) -> PluginInfo:
         """Return the plug-in a spec came from."""
@@ -368,7 +368,7 @@ class Registry:
         PluginError
             It cannot be imported; names the plug-in, says why and what to install.
         """
-        return spec.load(self.describe_owner(spec))
+        return spec.load("" if (info := self.owner(spec)).bundled else info.describe_owner(spec))
 
     def call_lock(self, spec: Spec) -> Any:
         """Return the lock of a backend that takes one call at a time."""
@@ -559,8 +559,10 @@ def readers(content: FileContent) -> list[ReaderSpec]:
 
 def reader_of(content: FileContent, name: str | None, suffix: str) -> ReaderSpec | None:
     """Return the format of a name, or without one the first that claims a suffix; ``None`` if there is none."""
-    fitting = (one for one in readers(content) if (suffix in one.suffixes if name is None else one.name == name))
-    return next(fitting, None)
+    for spec in readers(content):
+        if suffix in spec.suffixes if name is None else spec.name == name:
+            return spec
+    return None
 
 
 def describe_reader(spec: ReaderSpec) -> str:
@@ -568,23 +570,14 @@ def describe_reader(spec: ReaderSpec) -> str:
     return registry().describe_owner(spec)
 
 
-def open_reader(spec: ReaderSpec) -> Callable[..., Any]:
-    """Return the function of a reader.
+def reader_method(spec: ReaderSpec, method: str = "read") -> Any:
+    """Return a method of a reader, ``None`` if it has none; exceptions of a stranger's name the plug-in.
 
     Raises
     ------
     PluginError
-        It cannot be imported, or is no reader.
+        It cannot be imported, or is no reader: it cannot read.
     """
-    function = reader_method(spec, "read")
-    if function is None:
-        text = "is no reader: its factory must name a function, or a class with the method read"
-        raise PluginError(f"{describe_reader(spec)} {text}")
-    return function
-
-
-def reader_method(spec: ReaderSpec, method: str) -> Callable[..., Any] | None:
-    """Return a method of a reader, ``None`` if it has none; exceptions of a stranger's name the plug-in."""
     known = registry()
     loaded = known.load(spec)
     if isinstance(loaded, type):
@@ -592,6 +585,9 @@ def reader_method(spec: ReaderSpec, method: str) -> Callable[..., Any] | None:
             loaded = loaded()
     function: Any = getattr(loaded, method, loaded if method == "read" else None)
     if not callable(function):
+        if method == "read":
+            text = "is no reader: its factory must name a function, or a class with the method read"
+            raise PluginError(f"{describe_reader(spec)} {text}")
         return None
     if known.owner(spec).bundled:
         return cast(Callable[..., Any], function)

@@ -67,35 +67,12 @@ def add_commands(parser: ArgumentParser, commands: Sequence[Subcommand], called:
         if called not in (None, command.name):
             continue
         # The same flags as before the command; unset here, so that the ones given there stay.
-        add_flags(made, default=SUPPRESS)
+        add_shared(made, *FLAGS, default=SUPPRESS)
         if command.parts:
             add_commands(made, command.parts)
         else:
             command.arguments(made)
             made.set_defaults(run=command.run)
-
-
-def add_flags(parser: ArgumentParser, default: Any) -> None:
-    """Add the flags that every command has."""
-    parser.add_argument(
-        "--no-plugins", action="store_true", default=default, help="load the bundled plug-ins only, no foreign ones"
-    )
-    parser.add_argument(
-        "--traceback", action="store_true", default=default, help="show where an error came from, for reports of bugs"
-    )
-
-
-def add_json(parser: ArgumentParser) -> None:
-    """Add ``--json``."""
-    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
-
-
-def add_trust(parser: ArgumentParser) -> None:
-    """Add ``--trust``."""
-    parser.add_argument(
-        "--trust", action="append", default=[], metavar="MODULE:NAME",
-        help="import this function, which the model calls (may be repeated)",
-    )  # fmt: skip
 
 
 def positive_int(text: str) -> int:
@@ -116,12 +93,6 @@ def positive(text: str) -> float:
     return number
 
 
-def add_options(parser: ArgumentParser, of: str) -> None:
-    """Add ``--option``."""
-    text = f"an option of {of} (may be repeated)"
-    parser.add_argument("--option", type=name_value, action="append", default=[], metavar="K=V", help=text)
-
-
 def name_value(text: str) -> tuple[str, Any]:
     """Read ``K=V``; the value is JSON where it can be, else a string."""
     name, equals, value = text.partition("=")
@@ -131,6 +102,33 @@ def name_value(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+#: The flags that every command has.
+FLAGS = ("--no-plugins", "--traceback")
+
+#: Options that several commands have.
+SHARED: dict[str, dict[str, Any]] = {
+    "--no-plugins": {"action": "store_true", "help": "load the bundled plug-ins only, no foreign ones"},
+    "--traceback": {"action": "store_true", "help": "show where an error came from, for reports of bugs"},
+    "--json": {"action": "store_true", "help": "print JSON and nothing else"},
+    "--trust": {
+        "action": "append", "default": [], "metavar": "MODULE:NAME",
+        "help": "import this function, which the model calls (may be repeated)",
+    },
+    "--option": {
+        "type": name_value, "action": "append", "default": [], "metavar": "K=V",
+        "help": "an option of what is named (may be repeated)",
+    },
+    "--threads": {"type": positive_int, "metavar": "N", "help": "number of threads (default: all processors)"},
+    "--trees": {"action": "store_true", "help": "make up edge lists that are trees"},
+}  # fmt: skip
+
+
+def add_shared(parser: ArgumentParser, *options: str, **settings: Any) -> None:
+    """Add options that several commands have, with other settings where these are given."""
+    for option in options:
+        parser.add_argument(option, **SHARED[option] | settings)
 
 
 def _help(parser: ArgumentParser) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.cli.command import Subcommand, add_json, positive, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_shared, positive
 from ssvm_dsl.cli.screen import aside, console, write_json
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class DemoOutcome:
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm demo``."""
-    add_json(parser)
+    add_shared(parser, "--json")
     parser.add_argument("--C", type=positive, default=0.1, help="weight of the training errors (default: %(default)s)")
     parser.add_argument(
         "--tol", type=positive, default=1e-3, help="relative gap at which training stops (default: %(default)s)"
@@ -116,7 +116,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--protocol", choices=PROTOCOLS, default="small",
         help="small: train on the fold, test on the nine others (default); large: the other way round",
     )  # fmt: skip
-    parser.add_argument("--threads", type=positive_int, metavar="N", help="number of threads (default: all processors)")
+    add_shared(parser, "--threads")
 
 
 def run(args: Namespace) -> int:

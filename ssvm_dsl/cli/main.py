@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 
-from ssvm_dsl.cli import demo, report, warm
-from ssvm_dsl.cli.command import Parser, Subcommand, add_commands, add_flags
+from ssvm_dsl.cli import demo, report, solve, warm
+from ssvm_dsl.cli.command import FLAGS, Parser, Subcommand, add_commands, add_shared
 from ssvm_dsl.cli.explain import command as explain
 from ssvm_dsl.cli.learn import convert, info, predict, train
 from ssvm_dsl.cli.plugins import command as plugins
 from ssvm_dsl.cli.screen import complain
-from ssvm_dsl.cli.solve import command as solve
 from ssvm_dsl.cli.tune import command as tune
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.files.standard_output import output, own_output
@@ -51,38 +51,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if "--no-plugins" in words:
         os.environ["SSVM_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    traceback, parsers = "--traceback" in words, list[Parser]()
-    with own_output():  # plug-ins may be imported
-        status = _run(lambda: parsers.append(make_parser(words)), traceback)
-    if status:
-        return status
-    args = parsers[0].parse_args(words)
-    with own_output():
-        return _run(lambda: args.run(args), traceback)
-
-
-def _run(work: Callable[[], int | None], traceback: bool) -> int:
-    """Run a command; convert errors to a message and an exit status."""
+    traceback = "--traceback" in words
     try:
-        status = work() or 0
-        output().flush()
+        with own_output():  # plug-ins may be imported
+            parser = make_parser(words)
+        args = parser.parse_args(words)
+        with own_output():
+            try:
+                status = args.run(args) or 0
+                output().flush()
+            except BrokenPipeError:  # `ssvm plugins list | head`: the reader has seen enough
+                os.dup2(os.open(os.devnull, os.O_WRONLY), output().fileno())
+                status = 0
+        return status
     except SsvmError as err:
         if traceback:
             raise
         complain("\n  ".join([str(err), *_notes(err)]))
-        return 2
     except MemoryError as err:
         if traceback:
             raise
         found = " ".join(str(err).split())
         complain(f"out of memory{f': {found}' if found else ''}; the task does not fit into the memory of this machine")
-        return 2
     except KeyboardInterrupt as err:
         complain("; ".join(["interrupted", *(note.removeprefix("interrupted ") for note in _notes(err))]))
         return 130
-    except BrokenPipeError:  # `ssvm plugins list | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), output().fileno())
-        return 0
     except (OSError, ImportError, SystemError) as err:  # the last one is Python's where it cannot load a module
         if not traceback and isinstance(err, OSError) and err.filename is not None:  # a file that was named
             complain(f"{err.filename}: {err.strerror}")
@@ -92,8 +85,7 @@ def _run(work: Callable[[], int | None], traceback: bool) -> int:
             raise
         found = f"{err}; {bytes_text(max(free, 0.0))} are free, as far as limits (ulimit -v, containers) allow"
         complain(f"not enough memory to load a library: {found}")
-        return 2
-    return status
+    return 2
 
 
 def _notes(error: BaseException) -> list[str]:
@@ -112,14 +104,14 @@ def make_parser(words: Sequence[str]) -> Parser:
         The command line.
     """
     called = next((word for word in words if not word.startswith("-")), None)
-    of_core = called in {one.name for one in COMMANDS}
+    of_core = called in map(attrgetter("name"), COMMANDS)
     more, hint = ((), "") if of_core else _of_plugins(called)
     parser = Parser(
         prog="ssvm", description="Structured support vector machines: declare a model, train it, look inside."
     )
     parser.add_argument("--version", action="version", version=f"ssvm-dsl {__version__}")
     parser.hint = hint
-    add_flags(parser, default=False)
+    add_shared(parser, *FLAGS)
     add_commands(parser, (*COMMANDS, *more), called if of_core else None)
     return parser
 

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_shared, positive_int
 from ssvm_dsl.cli.screen import aside, console
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def arguments(parser: ArgumentParser) -> None:
     text = "questions to compile for, beside labels and their score"
     text = f"{text}: {', '.join(ALSO)}"
     parser.add_argument("--also", nargs="+", choices=ALSO, default=[], metavar="QUESTION", help=text)
-    parser.add_argument("--trees", action="store_true", help="make up edge lists that are trees")
+    add_shared(parser, "--trees")
     parser.add_argument(
         "--processes", type=positive_int, metavar="N", help="compile in this many processes (default: all processors)"
     )

@@ -244,8 +244,10 @@ def open_unpacked(path: Path) -> io.BufferedReader:
 
 def suffix_of(path: str | Path) -> str:
     """Return how the name of a file ends, in lower case, without ``.gz``, ``.bz2`` and ``.xz`` behind: ``".uai"``."""
-    suffixes = (suffix.lower() for suffix in reversed(Path(path).suffixes))
-    return next((suffix for suffix in suffixes if suffix not in PACKED_SUFFIXES), "")
+    for suffix in reversed(Path(path).suffixes):
+        if suffix.lower() not in PACKED_SUFFIXES:
+            return suffix.lower()
+    return ""
 
 
 def packing_for(path: Path, file: IO[bytes]) -> AbstractContextManager[Any]:

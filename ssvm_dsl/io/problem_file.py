@@ -15,8 +15,8 @@ from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.files.text_lines import bounded, without_mark
 from ssvm_dsl.files.unpacking import open_unpacked, suffix_of
 from ssvm_dsl.ir.graph_problem import GraphProblem
-from ssvm_dsl.plugin_api.specs import FileContent, ReaderSpec
-from ssvm_dsl.registry import describe_reader, open_reader, reader_of, readers
+from ssvm_dsl.plugin_api.specs import FileContent
+from ssvm_dsl.registry import describe_reader, reader_method, reader_of, readers
 from ssvm_dsl.units import bytes_text
 
 
@@ -90,16 +90,12 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
         The file cannot be opened.
     """
     path = as_path(path, "read_problem")
-    spec = problem_format(path, format)
+    suffix = suffix_of(path)
+    spec = reader_of(FileContent.PROBLEM, format, suffix)
     if spec is None:
-        listed, name = ", ".join(one.name for one in readers(FileContent.PROBLEM)), format or suffix_of(path)[1:]
+        listed, name = ", ".join(one.name for one in readers(FileContent.PROBLEM)), format or suffix[1:]
         raise FileFormatError(f"{path}: expected a format out of {listed}, found {name!r} (name one with format=)")
-    problem = open_reader(spec)(str(path), read_source(path, limits), limits)
+    problem = reader_method(spec)(str(path), read_source(path, limits), limits)
     if not isinstance(problem, GraphProblem):
         raise PluginError(f"{describe_reader(spec)} returned {type(problem).__name__}, expected a GraphProblem")
     return problem
-
-
-def problem_format(path: str | Path, name: str | None = None) -> ReaderSpec | None:
-    """Return the format of a file, by its name where no format is named; ``None`` if there is none."""
-    return reader_of(FileContent.PROBLEM, name, suffix_of(path))

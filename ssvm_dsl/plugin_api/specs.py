@@ -178,17 +178,20 @@ class Spec:
             The plug-in cannot be imported; the message says why and what to install.
         """
         owner_name = owner_name or f"{type(self).__name__.removesuffix('Spec').lower()} '{self.name}'"
-        hint = f"\n  hint: {self.install_hint}" if self.install_hint else ""
-
-        def error(text: str) -> PluginError:
-            why = text.removeprefix("it failed with ")
-            return PluginError(f"{owner_name} cannot be loaded from {self.factory}: {why}{hint}")
-
         module, _, attribute = self.factory.partition(":")
-        with nullcontext() if module in sys.modules else loading(), contained(f"the import of {owner_name}", error):
-            value: Any = importlib.import_module(module)
-            for part in attribute.split("."):
-                value = getattr(value, part)
+        try:
+            with nullcontext() if module in sys.modules else loading():
+                value: Any = importlib.import_module(module)
+                for part in attribute.split("."):
+                    value = getattr(value, part)
+        except BaseException as err:
+            hint = f"\n  hint: {self.install_hint}" if self.install_hint else ""
+
+            def error(text: str) -> PluginError:
+                why = text.removeprefix("it failed with ")
+                return PluginError(f"{owner_name} cannot be loaded from {self.factory}: {why}{hint}")
+
+            raise contained(f"the import of {owner_name}", error).translate(err)  # noqa: B904 -- it has its cause
         return value
 
 

@@ -44,7 +44,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.cli.tune.workers",
     ),
     "not joined yet": (
-        "ssvm_dsl.cli.solve.show",
         "ssvm_dsl.compiler.features.hat_functions",
         "ssvm_dsl.compiler.features.sliced",
         "ssvm_dsl.compiler.inputs.shape_hints",

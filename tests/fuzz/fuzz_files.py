@@ -17,9 +17,10 @@ from mutations import NASTY, changed_bytes, changed_tokens
 from naive_formats import bif_text, cfn_text, fg_text, opb_text, uai_text, wcnf_text, wcsp_text
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io.formats.uai import read_evidence
-from ssvm_dsl.io.problem_file import FileLimits, problem_format, read_problem
+from ssvm_dsl.io.problem_file import FileLimits, read_problem
 from ssvm_dsl.ir.graph_problem import GraphProblem
-from ssvm_dsl.registry import open_reader
+from ssvm_dsl.plugin_api import FileContent
+from ssvm_dsl.registry import reader_method, reader_of
 
 UNIT, SHORT, LIMIT = "files", 2, 60.0
 
@@ -142,7 +143,7 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
             traced(rng, name, data, scratch)
             continue
         try:
-            check(open_reader(problem_format("", name))("file", data, LIMITS))
+            check(reader_method(reader_of(FileContent.PROBLEM, name, ""))("file", data, LIMITS))
         except FileFormatError as err:
             complaint(err, "file")
     assert resident() < before + GROWTH, f"{resident() - before} bytes more than before"

@@ -8,7 +8,7 @@ import pytest
 from combinations import crossed
 from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.inference.component_session import ComponentSession
-from ssvm_dsl.inference.planning.components import by_component, component_groups
+from ssvm_dsl.inference.planning.components import by_component, component_groups, component_roots
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
@@ -101,7 +101,7 @@ def test_one_kind_is_not_split():
 
 def test_components_keep_the_order_of_examples():
     problem = mixed_problem(1)
-    whole = by_component(problem.program)
+    whole = by_component(problem.program, component_roots(problem.program))
     assert (np.diff(whole.example) >= 0).all()
     np.testing.assert_array_equal(np.sort(whole.variables), np.arange(problem.program.n_variables))
     owner = np.repeat(np.arange(problem.program.n_examples), np.diff(problem.program.var_ptr))

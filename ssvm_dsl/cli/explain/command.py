@@ -8,7 +8,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_shared, positive_int
 from ssvm_dsl.cli.screen import console, write_json
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ def arguments(parser: ArgumentParser) -> None:
         help="size of a ragged axis in the made-up examples (may be repeated)",
     )  # fmt: skip
     parser.add_argument("--examples", type=positive_int, default=3, metavar="N", help="make up this many (default: 3)")
-    parser.add_argument("--trees", action="store_true", help="make up edge lists that are trees")
+    add_shared(parser, "--trees")
     parser.add_argument(
         "--data", metavar="NAME", help="take the examples X from this variable (or function) of FILE instead"
     )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw the model and the factor graph of its first example"
     )
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def _size(text: str) -> tuple[str, int]:

@@ -6,7 +6,7 @@ import zipfile
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json, add_trust, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_shared, positive_int
 from ssvm_dsl.cli.learn.reading import add_format_arguments
 from ssvm_dsl.cli.screen import console, write_json
 
@@ -22,8 +22,7 @@ def info_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm info``."""
     parser.add_argument("file", metavar="FILE", help="a model file, or data; - is standard input")
     add_format_arguments(parser)
-    add_trust(parser)
-    add_json(parser)
+    add_shared(parser, "--trust", "--json")
 
 
 def run_info(args: Namespace) -> int:
@@ -104,8 +103,7 @@ def weights_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--factor", metavar="NAME", help="only weights of this factor (default: all)")
     parser.add_argument("--state", metavar="CLASS", help="only weights that score this class")
     parser.add_argument("-k", type=positive_int, default=20, metavar="N", help="show this many (default: 20)")
-    add_trust(parser)
-    add_json(parser)
+    add_shared(parser, "--trust", "--json")
 
 
 def run_weights(args: Namespace) -> int:

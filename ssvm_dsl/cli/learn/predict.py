@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json, add_trust, positive, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_shared, positive
 from ssvm_dsl.cli.learn.reading import DATA_OPTIONS, add_format_arguments
 from ssvm_dsl.cli.screen import complain, escaped, write_json
 
@@ -19,8 +19,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     """Add what commands that use a model file share."""
     add_format_arguments(parser)
     parser.add_argument("--time-limit", type=positive, metavar="S", help="seconds for all predictions together")
-    parser.add_argument("--threads", type=positive_int, metavar="N", help="number of threads (default: all processors)")
-    add_trust(parser)
+    add_shared(parser, "--threads", "--trust")
 
 
 def predict_arguments(parser: ArgumentParser) -> None:
@@ -94,7 +93,7 @@ def evaluate_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--data", metavar="FILE", required=True, help="examples with labels; - is standard input")
     parser.add_argument("--predicted", metavar="FILE", help="the file of predictions that ssvm predict wrote")
     add_model_arguments(parser)
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def run_evaluate(args: Namespace) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json, positive, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_shared, positive
 from ssvm_dsl.cli.learn.reading import READY, add_format_arguments, input_names
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
 from ssvm_dsl.cli.tune.sources import find_estimator, option_value
@@ -64,7 +64,7 @@ def add_training_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--tol", type=positive, metavar="T", help="relative gap at which it stops (default: 0.001)")
     parser.add_argument("--max-passes", type=positive, metavar="N", help="most passes over the data (default: 500)")
     parser.add_argument("--max-seconds", type=positive, metavar="S", help="time limit; the fit keeps its best weights")
-    parser.add_argument("--threads", type=positive_int, metavar="N", help="number of threads (default: all processors)")
+    add_shared(parser, "--threads")
     parser.add_argument("--executor", metavar="NAME", help="where it runs: threads (default), processes, stream, ...")
     parser.add_argument("--checkpoint", metavar="FILE", help="keep the state of training; the same command resumes")
     parser.add_argument(
@@ -132,7 +132,7 @@ def arguments(parser: ArgumentParser) -> None:
     add_training_arguments(parser)
     parser.add_argument("--validation", metavar="FILE", help="held-out examples: stop when the score on them is best")
     parser.add_argument("--scoring", metavar="NAME", help="the score for --validation, e.g. span-f1")
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def run(args: Namespace) -> int:

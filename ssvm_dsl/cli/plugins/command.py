@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json, add_options, positive, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_shared, positive, positive_int
 from ssvm_dsl.cli.plugins.new import NEW
 from ssvm_dsl.cli.screen import aside, console, wrapped, write_json
 
@@ -118,7 +118,10 @@ def _show_problems(screen: Console, problems: list[PluginProblem]) -> None:
         screen.print()
 
 
-LIST = Subcommand("list", "list all plug-ins with their abilities, and the errors of broken ones", run_list, add_json)
+LIST = Subcommand(
+    "list", "list all plug-ins with their abilities, and the errors of broken ones", run_list,
+    lambda parser: add_shared(parser, "--json"),
+)  # fmt: skip
 
 
 # -- ``ssvm plugins show NAME``: everything about a plug-in, its options with defaults included --------------------
@@ -127,7 +130,7 @@ LIST = Subcommand("list", "list all plug-ins with their abilities, and the error
 def show_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm plugins show``."""
     parser.add_argument("name", metavar="NAME", help="a name from `ssvm plugins list`")
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def run_show(args: Namespace) -> int:
@@ -224,7 +227,7 @@ ssvm plugins pairs NAME: reasons, conditions and backends of a trainer or risk""
 def pairs_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm plugins pairs``."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="a trainer or a risk; all by default")
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def run_pairs(args: Namespace) -> int:
@@ -323,11 +326,11 @@ def check_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--problems", type=positive_int, default=40, metavar="N", help=text)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other problems (default: %(default)s)")
     parser.add_argument("--only", action="append", default=[], metavar="CHECK", help="run this check (may be repeated)")
-    add_options(parser, "the plug-in")
+    add_shared(parser, "--option")
     parser.add_argument("--quick", action="store_true", help="a shorter kit of backends, for slow solvers")
     text = "time of the whole kit; what is not reached then is a failure (default: no limit)"
     parser.add_argument("--seconds", type=positive, metavar="S", help=text)
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def run_check(args: Namespace) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_shared, positive_int
 from ssvm_dsl.cli.learn.reading import add_format_arguments
 from ssvm_dsl.cli.screen import aside, console, progress_bar, write_json
 from ssvm_dsl.cli.tune.sources import parse_grid
@@ -56,7 +56,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--results", metavar="FILE", type=Path, help="save finished fits in FILE; resume from them")
     parser.add_argument("--save", metavar="FILE", type=Path, help="fit the best on all examples, and write the model")
     parser.add_argument("--plot", metavar="DIR", type=Path, help="draw scores into this folder (needs matplotlib)")
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def _folds(text: str) -> int:

@@ -19,7 +19,7 @@ from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.files.unpacking import suffix_of
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.plugin_api.specs import FileContent, ReaderSpec
-from ssvm_dsl.registry import describe_reader, open_reader, reader_method, reader_of, readers
+from ssvm_dsl.registry import describe_reader, reader_method, reader_of, readers
 
 # -- formats: those of the package, and those of plug-ins ----------------------------------------------------------
 
@@ -58,7 +58,7 @@ def read_file(source: str, settings: DataSettings) -> LabelledData:
         The plug-in that reads the format is not installed any more, or broken.
     """
     spec = format_of(source, settings.format)
-    content = open_reader(spec)(source, settings)
+    content = reader_method(spec)(source, settings)
     if isinstance(content, LabelledData):
         return content
     if not isinstance(content, tuple) or len(content) != 2:
@@ -79,7 +79,7 @@ def answers_of(settings: DataSettings, method: str) -> Callable[..., Any]:
     method : str
         ``"write_answers"`` or ``"read_answers"``.
     """
-    function = reader_method(format_of("", settings.format), method)
+    function: Callable[..., Any] | None = reader_method(format_of("", settings.format), method)
     if function is None:
         from ssvm_dsl.datasets.formats import jsonl
 
@@ -95,7 +95,7 @@ def writer_of(spec: ReaderSpec) -> Callable[..., Any]:
     OptionError
         The format has none.
     """
-    function = reader_method(spec, "write_data")
+    function: Callable[..., Any] | None = reader_method(spec, "write_data")
     if function is None:
         raise OptionError(f"{describe_reader(spec)} writes no data; write another format, such as jsonl")
     return function

@@ -53,13 +53,18 @@ class ComponentGroup:
         return Theta(whole.node[states], whole.pool, whole.tables, np.zeros(self.program.n_examples))
 
 
-def by_component(program: Program) -> ComponentGroup:
-    """Return all components of a program as one part."""
-    n = program.n_variables
-    scopes = [group.shapes.variables() for group in program.groups]
-    ends = [np.stack([np.repeat(one[:, 0], one.shape[1] - 1), one[:, 1:].ravel()], axis=1) for one in scopes]
-    edges = np.concatenate(ends) if ends else np.zeros((0, 2), np.int32)
-    root = first_of_component(n, edges)
+def component_roots(program: Program) -> I64:
+    """Return for each variable the first variable of its component."""
+    edges = [np.zeros((0, 2), np.int32)]
+    for group in program.groups:
+        scope = group.shapes.variables()
+        edges.append(np.stack([np.repeat(scope[:, 0], scope.shape[1] - 1), scope[:, 1:].ravel()], axis=1))
+    return first_of_component(program.n_variables, np.concatenate(edges))
+
+
+def by_component(program: Program, root: I64) -> ComponentGroup:
+    """Return all components of a program, with these :func:`component_roots`, as one part."""
+    n, scopes = program.n_variables, [group.shapes.variables() for group in program.groups]
     first = np.flatnonzero(root == np.arange(n))  # components are numbered by their first variable
     component = np.searchsorted(first, root)
     variables = np.argsort(component, kind="stable").astype(np.int64)
@@ -142,11 +147,17 @@ def kinds_of(whole: ComponentGroup) -> I64:
 
 def one_kind(program: Program) -> bool:
     """Return whether all components are of one kind, judged by one example of each shape (without masks)."""
-    return program.allowed is None and len(np.unique(kinds_of(by_component(program.representatives)))) <= 1
+    if program.allowed is not None:
+        return False
+    few = program.representatives
+    root = component_roots(few)
+    if few.n_examples == 1 and not root.any():
+        return True
+    return len(np.unique(kinds_of(by_component(few, root)))) <= 1
 
 
 def component_groups(program: Program) -> list[ComponentGroup]:
     """Return the parts of a program, simplest kind first; a single part when all components are of one kind."""
-    whole = by_component(program)
+    whole = by_component(program, component_roots(program))
     kind = kinds_of(whole)
     return [select_components(whole, np.flatnonzero(kind == k)) for k in np.unique(kind)]

@@ -46,7 +46,7 @@ def with_rules(program: Program, plugins: Registry) -> Program:
     OptionError
         A constraint has other parameters than its kind.
     """
-    if all(group.rules is not None for group in program.constraints):
+    if not program.constraints or all(group.rules is not None for group in program.constraints):
         return program
     return replace(program, constraints=tuple(_ruled(group, plugins) for group in program.constraints))
 

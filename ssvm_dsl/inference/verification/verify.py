@@ -89,8 +89,7 @@ class Verifier:
     ) -> None:
         self.program, self.backend, self.caps, self.foreign = program, backend, caps, foreign
         self.completes = completes
-        unknown = sorted({group.kind for group in program.constraints if group.rules is None})
-        if unknown:
+        if program.constraints and (unknown := sorted({one.kind for one in program.constraints if one.rules is None})):
             kinds = ", ".join(unknown)
             raise PluginError(f"nothing checks whether answers keep hard constraints of the kind {kinds}")
 

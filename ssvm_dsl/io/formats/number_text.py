@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import FileFormatError
@@ -72,14 +71,14 @@ class NumberText:
         if comments and comments in data:
             pattern = re.compile(rb"^" + re.escape(comments) + rb"[^\n]*", re.MULTILINE)
             self._data = pattern.sub(lambda found: b" " * len(found[0]), data)
-        self._pieces = [_Piece(begin, end, 0) for begin, end in _cut(self._data)]
-        counts = [0] if len(self._pieces) <= 1 else [len(self._spans(piece)[0]) for piece in self._pieces]
-        self._pieces = [
-            piece._replace(first=first)
-            for piece, first in zip(self._pieces, [0, *np.cumsum(counts).tolist()], strict=False)
-        ]
-        self.values = np.empty(sum(counts))
-        words = [self._parse(piece, titled and not k) for k, piece in enumerate(self._pieces)]
+        self._pieces, values, words, first = list[_Piece](), list[F64](), list[I64](), 0
+        for begin, end in _cut(self._data):
+            self._pieces.append(_Piece(begin, end, first))
+            numbers, places = self._parse(self._pieces[-1], titled and not first)
+            values.append(numbers)
+            words.append(places)
+            first += len(numbers)
+        self.values = values[0] if len(values) == 1 else np.concatenate([np.zeros(0), *values])
         none = np.zeros((3, 0), dtype=np.int64)
         self._words, self._word_begins, self._word_ends = np.concatenate([none, *words], axis=1)
         self._word_list = array("q", self._words.tobytes())  # what bisect is fast on
@@ -106,7 +105,7 @@ class NumberText:
     def word(self, expected: str) -> str:
         """Return the next token, which is a word."""
         k = bisect_left(self._word_list, self.at)
-        if not self._is_word(self.at):
+        if k == len(self._word_list) or self._word_list[k] != self.at:
             self.fail(self.at, expected)
         self.at += 1
         return self._data[int(self._word_begins[k]) : int(self._word_ends[k])].decode("utf-8", "backslashreplace")
@@ -124,9 +123,10 @@ class NumberText:
 
     def whole(self, what: str, low: int = 0, high: int = MAX_WHOLE) -> int:
         """Return the next token, an int of a range."""
-        at = self.at
+        at, k = self.at, bisect_left(self._word_list, self.at)
         value = self.values.item(at) if at < len(self.values) else -1.0
-        if at >= len(self.values) or not low <= value <= high or value % 1 or self._is_word(at):
+        word = k < len(self._word_list) and self._word_list[k] == at
+        if at >= len(self.values) or not low <= value <= high or value % 1 or word:
             self.fail(at, f"{what}, {_range_text(low, high)}")
         self.at += 1
         return int(value)
@@ -153,7 +153,7 @@ class NumberText:
     def reals(self, n: int, what: str) -> F64:
         """Return the next ``n`` tokens as a view, after checking that n are left and none is a word."""
         first = self.at
-        if n > self.n_left:
+        if n > len(self.values) - first:
             self.fail(len(self.values), f"{what} ({n} numbers from token {first + 1} on)")
         stop = first + n
         word = bisect_left(self._word_list, first)
@@ -164,41 +164,24 @@ class NumberText:
 
     def end(self, after: str) -> None:
         """Check that nothing is left."""
-        if self.n_left:
+        if self.at < len(self.values):
             self.fail(self.at, f"the end of the file after {after}")
-
-    def _is_word(self, at: int) -> bool:
-        k = bisect_left(self._word_list, at)
-        return k < len(self._word_list) and self._word_list[k] == at
 
     # -- parsing ---------------------------------------------------------------------------------------
 
-    def _content(self, piece: _Piece) -> NDArray[np.uint8]:
-        return np.frombuffer(self._data, dtype=np.uint8, count=piece.end - piece.begin, offset=piece.begin)
-
     def _spans(self, piece: _Piece) -> tuple[I64, I64]:
         """Return where each token of a piece starts and ends, counted from where the piece begins."""
-        edges = np.flatnonzero(np.diff(_SPACE[self._content(piece)], prepend=True, append=True))
+        content = np.frombuffer(self._data, dtype=np.uint8, count=piece.end - piece.begin, offset=piece.begin)
+        edges = np.flatnonzero(np.diff(_SPACE[content], prepend=True, append=True))
         return edges[0::2], edges[1::2]
 
-    def _parse(self, piece: _Piece, titled: bool) -> I64:
-        """Take the numbers of a piece; return (number, begin, end) of each word; ``shape (3, n_words)``."""
-        starts, ends = self._spans(piece)
-        content = self._content(piece)
-        self._check_bytes(piece, content, starts, ends)
-        words = _find_words(content, starts, titled)
-        lengths = ends[words] - starts[words]
-        if lengths.sum() > MAX_WORDS:
-            self.fail(piece.first + int(words[0]), "a file of numbers", "words all over")
-        values = self._numbers(piece, content, starts, ends, words, lengths)
-        if len(self.values):
-            self.values[piece.first : piece.first + len(starts)] = values
-        else:
-            self.values = values
-        return np.stack([piece.first + words, piece.begin + starts[words], piece.begin + ends[words]])
+    def _parse(self, piece: _Piece, titled: bool) -> tuple[F64, I64]:
+        """Return the tokens of a piece as numbers, zeros in place of words, and (number, begin, end) of each word.
 
-    def _check_bytes(self, piece: _Piece, content: NDArray[np.uint8], starts: I64, ends: I64) -> None:
-        """Refuse data that are not text."""
+        The second has ``shape (3, n_words)``.
+        """
+        starts, ends = self._spans(piece)
+        content = np.frombuffer(self._data, dtype=np.uint8, count=piece.end - piece.begin, offset=piece.begin)
         control = _CONTROL[content]
         if control.any():
             begin = int(np.flatnonzero(control)[0])
@@ -208,21 +191,28 @@ class NumberText:
         if long.any():
             at = piece.first + int(np.flatnonzero(long)[0])
             self.fail(at, f"tokens of at most {MAX_TOKEN} characters", "a longer one")
-
-    def _numbers(
-        self, piece: _Piece, content: NDArray[np.uint8], starts: I64, ends: I64, words: I64, lengths: I64
-    ) -> F64:
-        """Return the tokens of a piece as numbers, zeros in place of words."""
         if not len(starts):
-            return np.zeros(0)
+            return np.zeros(0), np.zeros((3, 0), dtype=np.int64)
+
+        # words: what does not begin like a number
+        lead, follow = content[starts], content[np.minimum(starts + 1, len(content) - 1)]
+        number = _DIGIT[lead] | (_SIGN[lead] & _DIGIT[follow])
+        if titled:
+            number[0] = False
+        words = np.flatnonzero(~number)
+        lengths = ends[words] - starts[words]
+        if lengths.sum() > MAX_WORDS:
+            self.fail(piece.first + int(words[0]), "a file of numbers", "words all over")
+        text = content
         if len(words):
-            content = content.copy()
-            content[runs(starts[words], lengths)] = ord(" ")
-            content[starts[words]] = ord("0")
+            text = content.copy()
+            text[runs(starts[words], lengths)] = ord(" ")
+            text[starts[words]] = ord("0")
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # how older numpy says what newer raises
             try:
-                values = np.fromstring(content.tobytes(), dtype=np.float64, sep=" ")
+                values = np.fromstring(text.tobytes(), dtype=np.float64, sep=" ")
             except ValueError:
                 values = np.zeros(0)
         if len(values) != len(starts):
@@ -230,8 +220,14 @@ class NumberText:
         infinite = np.flatnonzero(~np.isfinite(values))
         if len(infinite):
             self.fail(piece.first + int(infinite[0]), "a number that fits 64 bits")
-        self._refuse_tiny(piece, content, values, starts, ends)
-        return values
+        # too small for float64, so that they would silently become zeros
+        exponents = np.flatnonzero(((text[:-1] | 32) == ord("e")) & (text[1:] == ord("-")))
+        tokens = np.unique(np.searchsorted(starts, exponents, side="right") - 1)
+        for at in tokens[values[tokens] == 0].tolist():
+            if _NOT_ZERO.match(text[int(starts[at]) : int(ends[at])].tobytes()):
+                self.fail(piece.first + at, "zero or a number of at least 5e-324")
+        places = np.stack([piece.first + words, piece.begin + starts[words], piece.begin + ends[words]])
+        return values, places
 
     def _blame(self, piece: _Piece, starts: I64, ends: I64, words: I64) -> NoReturn:
         """Name the first token that is no number."""
@@ -240,16 +236,6 @@ class NumberText:
             if at not in known and not _is_number(self._data[piece.begin + begin : piece.begin + end]):
                 self.fail(piece.first + at, "a number")
         self.fail(piece.first, "numbers", "something else")
-
-    def _refuse_tiny(self, piece: _Piece, content: NDArray[np.uint8], values: F64, starts: I64, ends: I64) -> None:
-        """Refuse numbers that are not zero but too small for float64: they would silently become zeros."""
-        exponents = np.flatnonzero(((content[:-1] | 32) == ord("e")) & (content[1:] == ord("-")))
-        if not len(exponents):
-            return
-        tokens = np.unique(np.searchsorted(starts, exponents, side="right") - 1)
-        for at in tokens[values[tokens] == 0].tolist():
-            if _NOT_ZERO.match(content[int(starts[at]) : int(ends[at])].tobytes()):
-                self.fail(piece.first + at, "zero or a number of at least 5e-324")
 
 
 def _cut(data: bytes) -> Iterator[tuple[int, int]]:
@@ -263,16 +249,6 @@ def _cut(data: bytes) -> Iterator[tuple[int, int]]:
             end -= MAX_TOKEN - int(spaces[-1]) if len(spaces) else 0
         yield begin, min(end, len(data))
         begin = end
-
-
-def _find_words(content: NDArray[np.uint8], starts: I64, titled: bool) -> I64:
-    """Return the numbers of the tokens that do not begin like a number."""
-    lead = content[starts]
-    follow = content[np.minimum(starts + 1, max(len(content) - 1, 0))]
-    number = _DIGIT[lead] | (_SIGN[lead] & _DIGIT[follow])
-    if titled:
-        number[:1] = False
-    return np.flatnonzero(~number)
 
 
 def _no_ints(values: F64, low: int, high: int) -> I64:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError
 from ssvm_dsl.files.regular_file import as_path
@@ -44,28 +44,12 @@ def parse_uai(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     kind = text.word("MARKOV or BAYES")
     if kind.upper() not in ("MARKOV", "BAYES"):
         text.fail(0, "MARKOV or BAYES")
-    card = read_cards(text, limits)
-    scope_ptr, scope = _read_scopes(text, card)
-    table_ptr, values = _read_tables(text, card, scope_ptr, scope)
-    text.end("the last table")
-    del text
-    with np.errstate(divide="ignore"):
-        np.log(values, out=values)
-    return assemble(card, FactorTables(scope_ptr, scope, table_ptr, values), source)
-
-
-def read_cards(text: NumberText, limits: FileLimits) -> I64:
-    """Return the numbers of states of all variables, after the number of variables."""
     n = text.whole("the number of variables")
-    first = text.at
     card = text.wholes(n, "the number of states of each variable", low=1)
     if card.sum(dtype=np.float64) > limits.n_entries:
-        text.fail(first, f"at most {limits.n_entries} states together (FileLimits.n_entries raises this)", "more")
-    return card
+        most = f"at most {limits.n_entries} states together (FileLimits.n_entries raises this)"
+        text.fail(text.at - n, most, "more")
 
-
-def _read_scopes(text: NumberText, card: I64) -> tuple[I64, I64]:
-    """Return (pointers, variables) of all factors."""
     n = text.whole("the number of factors")
     if n > text.n_left:
         text.fail(text.at - 1, f"at most {text.n_left} factors, since that many numbers follow")
@@ -80,23 +64,20 @@ def _read_scopes(text: NumberText, card: I64) -> tuple[I64, I64]:
         arity[f], starts[f] = r, at + 1
         at += 1 + int(r)
     text.check_wholes(starts - 1, "the number of variables of a factor", high=len(card))
-    where = runs(starts, arity)
-    scope = text.check_wholes(where, "a variable", high=len(card) - 1)
+    places = runs(starts, arity)
+    scope = text.check_wholes(places, "a variable", high=len(card) - 1)
     text.at, scope_ptr = at, pointers(arity)
     twice = first_repeat(scope_ptr, scope)
     if twice >= 0:
-        text.fail(int(where[twice]), "different variables in a factor", f"variable {scope[twice]} again")
-    return scope_ptr, scope
+        text.fail(int(places[twice]), "different variables in a factor", f"variable {scope[twice]} again")
 
-
-def _read_tables(text: NumberText, card: I64, scope_ptr: I64, scope: I64) -> tuple[I64, F64]:
-    """Return (pointers, values) of all tables, after checking every length against the file's."""
+    # tables, after every length has been checked against that of the file
     sizes, first = table_sizes(card, scope_ptr, scope), text.at
     total = np.concatenate([[0.0], np.cumsum(sizes + 1)])
     begins = first + total[:-1]
-    missing = np.flatnonzero(first + total[1:] > len(text.values))
+    missing = np.flatnonzero(first + total[1:] > stop)
     n_there = int(missing[0]) + 1 if len(missing) else len(sizes)
-    lengths_at = begins[:n_there][begins[:n_there] < len(text.values)].astype(np.int64)
+    lengths_at = begins[:n_there][begins[:n_there] < stop].astype(np.int64)
     text.check_wholes(lengths_at, "the length of a table")
     wrong = np.flatnonzero(text.values[lengths_at] != sizes[: len(lengths_at)])
     if len(wrong):
@@ -104,14 +85,19 @@ def _read_tables(text: NumberText, card: I64, scope_ptr: I64, scope: I64) -> tup
         shape = "x".join(str(card[v]) for v in scope[scope_ptr[f] : scope_ptr[f + 1]][:12].tolist())
         text.fail(int(lengths_at[f]), f"{sizes[f]:.15g}, the length of the table of factor {f} ({shape or 'constant'})")
     if len(missing):
-        text.fail(len(text.values), f"the {sizes[n_there - 1]:.15g} entries of the table of factor {n_there - 1}")
-    table_ptr = pointers(sizes.astype(np.int64))
-    values = text.reals(int(total[-1]), "the tables")
-    keep = np.ones(len(values), dtype=bool)
+        text.fail(stop, f"the {sizes[n_there - 1]:.15g} entries of the table of factor {n_there - 1}")
+    entries = text.reals(int(total[-1]), "the tables")
+    negative = np.flatnonzero(entries < 0)
+    if len(negative):
+        text.fail(first + int(negative[0]), "a factor value of at least 0")
+    keep = np.ones(len(entries), dtype=bool)
     keep[lengths_at - first] = False
-    if (values < 0).any():
-        text.fail(first + int(np.flatnonzero(values < 0)[0]), "a factor value of at least 0")
-    return table_ptr, values[keep]
+    values = entries[keep]
+    text.end("the last table")
+    del text, entries, value  # memory: the numbers go before the tables come
+    with np.errstate(divide="ignore"):
+        np.log(values, out=values)
+    return assemble(card, FactorTables(scope_ptr, scope, pointers(sizes.astype(np.int64)), values), source)
 
 
 def read_evidence(path: str | Path, problem: GraphProblem, limits: FileLimits = STANDARD) -> I32:

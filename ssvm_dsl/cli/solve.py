@@ -6,11 +6,13 @@ import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import nullcontext
 from dataclasses import replace
+from math import inf, isfinite, nan
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from ssvm_dsl.cli.command import Subcommand, add_json, add_options, positive
+from ssvm_dsl.cli.command import Subcommand, add_shared, positive
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
+from ssvm_dsl.units import number_text, seconds_text
 
 if TYPE_CHECKING:
     from ssvm_dsl.array_types import I32
@@ -34,11 +36,11 @@ def arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--task", choices=("map", "marginals"), default="map", help="the task (default: map)")
     parser.add_argument("--backend", default="auto", metavar="NAME", help="the backend (default: auto, exact ones)")
-    add_options(parser, "the named backend")
+    add_shared(parser, "--option")
     parser.add_argument("--time-limit", type=positive, metavar="S", help="seconds for each backend")
     parser.add_argument("--all", action="store_true", help="solve with every applicable backend in turn")
     parser.add_argument("--labels", action="store_true", help="show the labelling (or the marginals)")
-    add_json(parser)
+    add_shared(parser, "--json")
 
 
 def _observed(text: str) -> tuple[str, str]:
@@ -51,30 +53,24 @@ def _observed(text: str) -> tuple[str, str]:
 
 def run(args: Namespace) -> int:
     """Solve a problem; the exit status is 1 when it has no answer or no backend fits."""
-    from ssvm_dsl.errors import OptionError
+    from ssvm_dsl.errors import NoBackendError, OptionError
+    from ssvm_dsl.files.unpacking import suffix_of
+    from ssvm_dsl.io.formats.uai import read_evidence
+    from ssvm_dsl.io.problem_file import read_problem
+    from ssvm_dsl.plugin_api.specs import FileContent
+    from ssvm_dsl.registry import reader_of, readers
 
     if args.all and (args.backend != "auto" or args.option):
         raise OptionError("--all asks every backend with its own defaults: leave out --backend and --option")
     if args.option and args.backend == "auto":
         raise OptionError(f"--option {args.option[0][0]}=... belongs to one backend: name it with --backend")
-    problem, observed, read = _read(args)
-    return (_run_all if args.all else _run_one)(args, problem, observed, read)
-
-
-def _read(args: Namespace) -> tuple[GraphProblem, I32 | None, float]:
-    """Return the problem of the files, the observed states, and the seconds it took to read them."""
-    from ssvm_dsl.errors import OptionError
-    from ssvm_dsl.files.unpacking import suffix_of
-    from ssvm_dsl.io.formats.uai import read_evidence
-    from ssvm_dsl.io.problem_file import problem_format, read_problem
-    from ssvm_dsl.plugin_api.specs import FileContent
-    from ssvm_dsl.registry import readers
 
     start = perf_counter()
     if os.path.isdir(args.file):
         raise OptionError(f"{args.file}: expected a file, found a folder")
-    if problem_format(args.file, args.format) is None:
-        name = args.format or suffix_of(args.file)[1:]
+    suffix = suffix_of(args.file)
+    if reader_of(FileContent.PROBLEM, args.format, suffix) is None:
+        name = args.format or suffix[1:]
         what = f"unknown format {name!r}" if name else "the name does not show the format"
         listed = ", ".join(one.name for one in readers(FileContent.PROBLEM))
         raise OptionError(f"{args.file}: {what}; set --format to one of: {listed}")
@@ -84,29 +80,26 @@ def _read(args: Namespace) -> tuple[GraphProblem, I32 | None, float]:
         known = [] if clamp is None else [(v, int(clamp[v])) for v in range(len(clamp)) if clamp[v] >= 0]
         clamp = problem.clamp([*known, *(problem.number(*pair) for pair in args.observe)])
     observed = clamp if clamp is not None and (clamp >= 0).any() else None
-    return problem, observed, perf_counter() - start
+    read = perf_counter() - start
 
-
-def _run_one(args: Namespace, problem: GraphProblem, observed: I32 | None, read: float) -> int:
-    from ssvm_dsl.cli.solve.show import show_answer
-    from ssvm_dsl.errors import NoBackendError
-
+    if args.all:
+        return _compare_all(args, problem, observed, read)
     try:
-        answer = _answer(args, problem, observed, args.backend)
+        answer = _ask(args, problem, observed, args.backend)
     except NoBackendError as err:
         complain(str(err) + (_weaker(_need(args, problem, observed)) if args.backend == "auto" else ""))
         return UNSOLVED
     if args.json:
         write_json(answer.summary())
     else:
-        show_answer(console(), problem, observed, answer, read, args.labels)
+        _show_answer(args, problem, observed, answer, read)
     if answer.answered:
         return SOLVED
     return INTERRUPTED if answer.status == "interrupted" else UNSOLVED
 
 
-def _run_all(args: Namespace, problem: GraphProblem, observed: I32 | None, read: float) -> int:
-    from ssvm_dsl.cli.solve.show import show_comparison
+def _compare_all(args: Namespace, problem: GraphProblem, observed: I32 | None, read: float) -> int:
+    """Ask every backend that fits, and show what each answers."""
     from ssvm_dsl.errors import SsvmError
 
     fitting, refused = _fitting(_need(args, problem, observed))
@@ -116,17 +109,17 @@ def _run_all(args: Namespace, problem: GraphProblem, observed: I32 | None, read:
             refused[name] = "not asked: interrupted"
             continue
         try:
-            answers.append(_answer(args, problem, observed, name))
+            answers.append(_ask(args, problem, observed, name))
         except (SsvmError, MemoryError) as err:  # one that fails must not hide what the others say
             refused[name] = " ".join(f"failed: {type(err).__name__}: {err}".split())
     if args.json:
         write_json({"answers": [answer.summary() for answer in answers], "refused": refused})
     else:
-        show_comparison(console(), problem, observed, answers, refused, read)
+        _show_comparison(problem, observed, answers, refused, read)
     return SOLVED if any(answer.answered for answer in answers) else UNSOLVED
 
 
-def _answer(args: Namespace, problem: GraphProblem, observed: I32 | None, backend: str) -> SolveAnswer:
+def _ask(args: Namespace, problem: GraphProblem, observed: I32 | None, backend: str) -> SolveAnswer:
     """Ask one backend, with a live line where standard error is a terminal."""
     from ssvm_dsl.inference.problems import solve_problem
     from ssvm_dsl.report.notices import announce_compiling
@@ -177,6 +170,63 @@ def _fitting(need: Need) -> tuple[dict[str, str], dict[str, str]]:
         else:
             fitting[spec.name] = spec.caps.guarantee.value
     return fitting, refused
+
+
+def _evidence(observed: I32 | None) -> list[tuple[str, str]]:
+    return [] if observed is None else [("evidence", f"{int((observed >= 0).sum())} variables observed")]
+
+
+def _show_answer(
+    args: Namespace, problem: GraphProblem, observed: I32 | None, answer: SolveAnswer, read: float
+) -> None:
+    """Show one answer as a table, with the labelling or the marginals when asked for."""
+    import numpy as np
+
+    from ssvm_dsl.report.tables import plain_table, two_columns
+
+    rows = [("problem", f"{problem} (read in {seconds_text(read)})"), *_evidence(observed), *answer.rows()]
+    if args.labels and answer.labels is not None:
+        shown = [str(label) for label in answer.labels]
+        if problem.names is not None:
+            shown = [f"{problem.name(v)}={problem.state_name(v, label)}" for v, label in enumerate(answer.labels)]
+        rows.append(("labels", " ".join(shown)))
+    console().print(two_columns("", rows))
+    if args.labels and answer.node is not None:
+        ends = problem.program.state_ptr[1 : problem.n_given]
+        parts = np.split(answer.node, ends) if problem.n_given else []
+        states = [[problem.name(v), " ".join(f"{p:.6g}" for p in part)] for v, part in enumerate(parts)]
+        console().print(plain_table("", ["variable", "probability of each state"], states))
+
+
+def _show_comparison(
+    problem: GraphProblem, observed: I32 | None, answers: list[SolveAnswer], refused: dict[str, str], read: float
+) -> None:
+    """Show the answer of every backend, best score first, and why backends without an answer have none."""
+    from ssvm_dsl.report.tables import plain_table
+
+    screen = console()
+    screen.print(f"{problem} (read in {seconds_text(read)})", markup=False, soft_wrap=True)
+    for what, text in _evidence(observed):
+        screen.print(f"{what}: {text}", markup=False)
+    if any(one.log_partition is not None for one in answers):
+        columns = ["backend", "status", "log Z", "time"]
+        rows = [
+            [one.plan.title, one.status, number_text(one.log_partition or nan), seconds_text(one.seconds)]
+            for one in answers
+        ]
+    else:
+        columns = ["backend", "status", "score", "bound", "gap", "time"]
+        ranked = sorted(answers, key=lambda one: (-one.score if isfinite(one.score) else inf, one.seconds))
+        rows = [
+            [
+                one.plan.title, one.status, number_text(one.score), number_text(one.bound),
+                number_text(one.gap, ".3g"), seconds_text(one.seconds),
+            ]
+            for one in ranked
+        ]  # fmt: skip
+    screen.print(plain_table("", columns, rows))
+    for name, reason in refused.items():
+        screen.print(f"{name}: {reason}", markup=False, style="dim", soft_wrap=True)
 
 
 COMMAND = Subcommand("solve", "find the best labelling, or marginals, of a factor graph in a file", run, arguments)
