@@ -34,7 +34,6 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.learning.driver.cost_estimate import feature_seconds
 from ssvm_dsl.learning.driver.fit import train
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest
 from ssvm_dsl.learning.estimators.fitting.strength import (
     FOLD_PASSES,
     FOLD_TOL,
@@ -43,7 +42,7 @@ from ssvm_dsl.learning.estimators.fitting.strength import (
     chosen_strength,
     folds_of,
 )
-from ssvm_dsl.learning.estimators.fitting.training import training_problem
+from ssvm_dsl.learning.estimators.fitting.training import FitRequest, planned_run
 from ssvm_dsl.learning.estimators.parameters import PARAMETERS, one_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, l1_of, lam_of, regularized_risk
@@ -245,8 +244,7 @@ class ChoosingSVM(StructuredSVM):
         chosen = self._trainer(grounded)
         spec, options = chosen.spec, chosen.options
         risk, asked = target.risk, (spec.needs.asks_marginals, spec.needs.messages)
-        asked_of = target, executor, spec, request.sample_weight, n, request.deadline
-        whole, _ = training_problem(self, grounded, *asked_of)
+        session = planned_run(self, grounded, request, chosen, executor).problem.session
         parameters = risk.asked_about(grounded.parameters, target.loss)
         weight = check_sample_weight(request.sample_weight, n)
 
@@ -255,7 +253,7 @@ class ChoosingSVM(StructuredSVM):
             objective = regularized_risk(
                 grounded.parameters, lam_of(*given), some, self.regularization, self.power, l1_of(*given, self.l1)
             )
-            problem = risk.problem(parameters, target.loss, objective, whole.session, executor, *asked)
+            problem = risk.problem(parameters, target.loss, objective, session, executor, *asked)
             stop = StopRule(FOLD_TOL, min(FOLD_PASSES, self.max_passes), np.inf)
             trainer = spec.load()(**options, random_state=self._seed)
             progress = train(trainer, problem, stop, spec=spec, start=start, deadline=request.deadline)

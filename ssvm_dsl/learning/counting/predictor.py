@@ -176,7 +176,8 @@ class CountingPredictor(Estimator):
         self.dual_coef_: F64 = trained.alpha[self.support_]
         self.X_fit_, self.n_features_in_ = inputs[self.support_], inputs.shape[1]
         self._stream: Stream | None = None
-        warn_of(report.convergence_warning(self.tol))
+        if text := report.convergence_warning(self.tol):
+            warn_of(text)
         return self
 
     def partial_fit(self, X: Any, Y: Sequence[Any], sample_weight: Any = None) -> CountingPredictor:

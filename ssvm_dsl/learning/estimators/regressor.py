@@ -19,7 +19,7 @@ from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_flag, check_labels, check_values
 from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
+from ssvm_dsl.learning.estimators.fitting.training import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.parameters import without
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator

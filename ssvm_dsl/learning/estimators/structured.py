@@ -61,7 +61,6 @@ from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path
 from ssvm_dsl.learning.estimators.distinct import Listed, distinct_labellings, distinct_ranked, outputs_ranked
 from ssvm_dsl.learning.estimators.fitted import Fitted
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest
 from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, check_parameters
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.weights import Weights, lay_weights
@@ -76,6 +75,7 @@ from ssvm_dsl.report.notices import announce_compiling
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.errors_report import ErrorReport
+    from ssvm_dsl.learning.estimators.fitting.training import FitRequest
     from ssvm_dsl.report.explanation import Explanation, WhyNot
 
 T = TypeVar("T")

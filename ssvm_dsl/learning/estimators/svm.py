@@ -37,8 +37,7 @@ from ssvm_dsl.learning.estimators.fitting.over_shards import (
     labellings_of_parts,
     losses_of_parts,
 )
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
-from ssvm_dsl.learning.estimators.fitting.training import labelled_problem, training_problem
+from ssvm_dsl.learning.estimators.fitting.training import FitRequest, TrainingTarget, planned_run
 from ssvm_dsl.learning.estimators.parameters import RAISE, without
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
@@ -300,9 +299,8 @@ class StructuredSVM(StructuredEstimator):
 
     def _shard_problem(self, grounded: Grounded, sample_weight: Any, deadline: Deadline | None = None) -> Problem:
         """Return the training problem of examples, without a backend where time is up before there is one."""
-        target, n, until = self._target(grounded), grounded.n_examples, deadline or Deadline()
-        asked = target, Threads(), self._trainer().spec, sample_weight, n, until
-        return training_problem(self, grounded, *asked, part=True)[0]
+        request = FitRequest(self._target, sample_weight, None, deadline or Deadline())
+        return planned_run(self, grounded, request, self._trainer(), Threads(), part=True).problem
 
     # -- prediction ------------------------------------------------------------------------------------
 
@@ -537,7 +535,7 @@ class StructuredSVM(StructuredEstimator):
         with call_threads(self.n_threads) as executor:
             if grounded.declaration.latents:
                 grounded = begun(self, grounded, LatentOptions(), executor, request.deadline, self.coef_)
-            problem = labelled_problem(self, grounded, request, self._trainer(grounded).spec, executor)[0]
+            problem = planned_run(self, grounded, request, self._trainer(grounded), executor).problem
             assert isinstance(problem, MarginProblem)
             planes = problem.oracle(self.coef_)
         labels = indexed(self.model.declaration, [x], grounded.layout.decode(planes.labels))[0]

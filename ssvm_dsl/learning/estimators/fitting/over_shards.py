@@ -22,8 +22,7 @@ from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_la
 from ssvm_dsl.learning.estimators.fitted import Fitted
 from ssvm_dsl.learning.estimators.fitting.fit import take
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
-from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, run_trainer
+from ssvm_dsl.learning.estimators.fitting.training import FitRequest, TrainingRun, run_trainer
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import check_sample_weight, is_hard, require_weight
 from ssvm_dsl.learning.risks.kinds import check_convex, check_pairing
@@ -91,18 +90,19 @@ def fit_over_shards(svm: StructuredEstimator, X: Any, Y: Any, request: FitReques
             if svm.verbose:
                 tell_workers(problem.where.lines(problem.sizes.tolist()))
             check_convex(spec, risk, problem.objective)
-            refuse_excess(problem.accuracy)
+            if problem.accuracy.overflows:
+                refuse_excess(problem.accuracy)
             shards = {"shards": [dict(one.fingerprint) for one in problem.facts]}
-            target = TrainingTarget(risk, problem.loss, shards)
             estimate = CostEstimate("this fit", problem.session.plan.backend, problem.n, np.nan)
             start = last.coef if last is not None and problem.complete else None
-            progress = run_trainer(svm, data, problem, estimate, target, trainer, request, start)
+            run = run_trainer(svm, data, TrainingRun(trainer, problem, risk, estimate, shards), request, start)
     finally:
         executor.close()
-    text = take(svm, data, TrainingRun(progress, problem, target, trainer), request, followed)
+    text = take(svm, data, run, request, followed)
     if not problem.complete:
         text = _take_unread(svm, data, last)
-    warn_of(text)
+    if text:
+        warn_of(text)
     if named:
         columns = {name: {"columns": names} for name, names in named.items()}
         svm.fitted_ = replace(svm.fitted_, learnt={**svm.fitted_.learnt, **columns})
