@@ -26,8 +26,8 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import show
-from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.fitting.limited import limited
+from ssvm_dsl.learning.estimators.parameters import check_labels
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.learning.shards.fit import THREADS
@@ -387,7 +387,7 @@ class ReadyModel(ChoosingSVM):
 
     def _read(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return checked lists of examples and labels, at least one of each."""
-        Y = check_labels(Y, "a list with the labels of each example", "call fit(X, Y)")
+        Y = check_labels(Y)
         X, Y = (list(one) if is_series(one) else one for one in (X, Y))
         for values, what in ((X, "X"), (Y, "Y")):
             listed = hasattr(values, "__len__") and hasattr(values, "__getitem__") and not isinstance(values, Mapping)

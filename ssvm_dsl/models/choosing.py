@@ -34,6 +34,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.learning.driver.cost_estimate import feature_seconds
 from ssvm_dsl.learning.driver.fit import train
+from ssvm_dsl.learning.estimators.fitted import FitRequest
 from ssvm_dsl.learning.estimators.fitting.strength import (
     FOLD_PASSES,
     FOLD_TOL,
@@ -42,8 +43,8 @@ from ssvm_dsl.learning.estimators.fitting.strength import (
     chosen_strength,
     folds_of,
 )
-from ssvm_dsl.learning.estimators.fitting.training import FitRequest, planned_run
-from ssvm_dsl.learning.estimators.parameters import PARAMETERS, one_of
+from ssvm_dsl.learning.estimators.fitting.training import planned_run
+from ssvm_dsl.learning.estimators.parameters import PARAMETERS, check_parameters, one_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, l1_of, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
@@ -94,10 +95,6 @@ class ChoosingSVM(StructuredSVM):
     _all_labels = True  # whether all labels are there when the model is declared
 
     @property
-    def _strength(self) -> float:
-        return DEFAULT_C if isinstance(self.C, str) or self.C == DEFAULT_C else self.C
-
-    @property
     def C_(self) -> float:
         """The weight of the risks in the last fit."""
         certificate = self._of_fit("C_").certificate
@@ -115,7 +112,7 @@ class ChoosingSVM(StructuredSVM):
             raise OptionError(f"C must be a positive number, 'auto' or 'cv', got {self.C!r}")
         if isinstance(self.C, str) and self.C == CV and self.lam is not None:
             raise OptionError("C='cv' chooses what lam says; leave one out")
-        super()._check()
+        check_parameters(self, DEFAULT_C if isinstance(self.C, str) or self.C == DEFAULT_C else self.C)
 
     def _guarantee(self) -> Guarantee:
         if self.guarantee != AUTO:

@@ -22,8 +22,8 @@ from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import rules, spans
-from ssvm_dsl.learning.estimators.check_parameters import check_flag
 from ssvm_dsl.learning.estimators.fitting.limited import limited
+from ssvm_dsl.learning.estimators.parameters import check_flag
 from ssvm_dsl.learning.estimators.svm import either
 from ssvm_dsl.learning.pcfg import MaximumLikelihoodPCFG, word_class
 from ssvm_dsl.learning.shards.parts import PartitionedDataset

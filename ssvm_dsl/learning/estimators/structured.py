@@ -19,7 +19,7 @@ from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, TimeLimitWarning, memory_for
-from ssvm_dsl.files.regular_file import as_path
+from ssvm_dsl.files.regular_file import as_path, check_path
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict
@@ -58,10 +58,9 @@ from ssvm_dsl.learning.driver.cost_estimate import prediction_warning
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.driver.trainer_choice import FitFacts, TrainerChoice, choose
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path
 from ssvm_dsl.learning.estimators.distinct import Listed, distinct_labellings, distinct_ranked, outputs_ranked
-from ssvm_dsl.learning.estimators.fitted import Fitted
-from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, check_parameters
+from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
+from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, check_choice, check_parameters
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.weights import Weights, lay_weights
 from ssvm_dsl.learning.indexed import indexed
@@ -75,7 +74,6 @@ from ssvm_dsl.report.notices import announce_compiling
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.errors_report import ErrorReport
-    from ssvm_dsl.learning.estimators.fitting.training import FitRequest
     from ssvm_dsl.report.explanation import Explanation, WhyNot
 
 T = TypeVar("T")
@@ -583,12 +581,7 @@ class StructuredEstimator(Estimator):
 
     def _check(self) -> None:
         """Refuse parameters that make no sense."""
-        check_parameters(self, self._parameters)
-
-    @property
-    def _strength(self) -> float:
-        """``C``, which tells whether it was given."""
-        return self.C
+        check_parameters(self, self.C)
 
     def _risk(self) -> Risk:
         """Return the risk that is minimised, without its data."""
@@ -666,9 +659,9 @@ class StructuredEstimator(Estimator):
         if grounded is not None:
             n, dim = grounded.n_examples, grounded.parameters.dim
             single = grounded.program.n_variables == n
-        free = [value for value in (self.regularization or {}).values() if is_number(value) and value == 0]
+        free = self.regularization and any(is_number(one) and one == 0 for one in self.regularization.values())
         facts = FitFacts(
-            self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n, dim, single, shards,
+            self._risk(), float(self.power), self.l1 > 0.0, bool(self.lam != 0 and not free), n, dim, single, shards,
             keeps_shards, stream, is_hard(self.C, self.lam),
         )  # fmt: skip
         return choose(self.trainer, self.trainer_options, facts)

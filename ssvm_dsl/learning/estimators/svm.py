@@ -26,7 +26,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.answers import ON_MISSING, PredictionRequest, call_threads, losses
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_flag, check_labels, check_loss
+from ssvm_dsl.learning.estimators.fitted import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
 from ssvm_dsl.learning.estimators.fitting.infeasible import Trainable, trainable
 from ssvm_dsl.learning.estimators.fitting.latent import LatentOptions, begun
@@ -37,8 +37,8 @@ from ssvm_dsl.learning.estimators.fitting.over_shards import (
     labellings_of_parts,
     losses_of_parts,
 )
-from ssvm_dsl.learning.estimators.fitting.training import FitRequest, TrainingTarget, planned_run
-from ssvm_dsl.learning.estimators.parameters import RAISE, without
+from ssvm_dsl.learning.estimators.fitting.training import planned_run
+from ssvm_dsl.learning.estimators.parameters import RAISE, check_choice, check_flag, check_labels, check_loss, without
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.indexed import indexed
@@ -241,7 +241,7 @@ class StructuredSVM(StructuredEstimator):
                 fit_over_shards(self, X, Y, request)
                 return self
             with within(deadline):
-                data = self._trainable(X, _given(Y), sample_weight)
+                data = self._trainable(X, check_labels(Y), sample_weight)
             fit(self, data.X, data.Y, replace(request, sample_weight=data.sample_weight))
         return self
 
@@ -258,7 +258,7 @@ class StructuredSVM(StructuredEstimator):
         """
         self._check()
         check_loss(self.model)
-        data = self._trainable(X, _given(Y), sample_weight)
+        data = self._trainable(X, check_labels(Y), sample_weight)
         fit_more(self, data.X, data.Y, FitRequest(self._target, data.sample_weight, None, Deadline()))
         return self
 
@@ -434,7 +434,7 @@ class StructuredSVM(StructuredEstimator):
         self, X: Sequence[Any], Y: Sequence[Any], *, time_limit: float | None = None, on_missing: str = "raise"
     ) -> Any:
         """Return the labels with the unknown ones predicted: ``predict(X, given=Y)``."""
-        given = _given(Y, "complete")
+        given = check_labels(Y, hint="call complete(X, Y)")
         return self._labellings(X, PredictionRequest(time_limit=time_limit, given=given, on_missing=on_missing))
 
     def score(
@@ -629,7 +629,7 @@ class StructuredSVM(StructuredEstimator):
     # -- losses of predictions ---------------------------------------------------------------------------
 
     def _example_losses(self, X: Any, Y: Any) -> F64:
-        request = PredictionRequest(truth=_given(Y, "to_html"), unseen=True)
+        request = PredictionRequest(truth=check_labels(Y, hint="call to_html(X, Y)"), unseen=True)
         lost = self._of_predictions(self._examples(X), lambda *chunk: losses(*chunk)[0], request)
         return np.concatenate(lost)
 
@@ -652,7 +652,7 @@ class StructuredSVM(StructuredEstimator):
                 odd.update(grounded.unseen.counts)
             return losses(grounded, solution)
 
-        request = PredictionRequest(time_limit=time_limit, truth=_given(Y, "score"), unseen=True)
+        request = PredictionRequest(time_limit=time_limit, truth=check_labels(Y, hint="call score(X, Y)"), unseen=True)
         parts = self._of_predictions(X, judged, request)
         warn_of_unseen(odd)
         lost_parts, largest = zip(*parts, strict=True)
@@ -664,8 +664,3 @@ def either(Y: Any, y: Any, method: str) -> Any:
     if Y is not None and y is not None:
         raise KeywordError(f"{method}: the labels are given twice, as Y and as y")
     return Y if y is None else y
-
-
-def _given(Y: Sequence[Any] | None, method: str = "fit") -> Sequence[Any]:
-    """Return the labels; refuse to do without."""
-    return check_labels(Y, "a list with the labels of each example", f"call {method}(X, Y)")

@@ -15,18 +15,17 @@ from ssvm_dsl.learning.answers import call_threads
 from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
-from ssvm_dsl.learning.estimators.check_parameters import check_validation
-from ssvm_dsl.learning.estimators.fitted import Fitted, report_of
+from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted, report_of
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import convergence_warning, uncomputed_warning, warn_of
 from ssvm_dsl.learning.estimators.fitting.latent import begun, checked_stream, train_with_latents
 from ssvm_dsl.learning.estimators.fitting.remarks import scale_warning, warn_of_missed, warn_of_unknown
 from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.fitting.training import (
-    FitRequest,
     TrainingRun,
     planned_run,
     run_trainer,
 )
+from ssvm_dsl.learning.estimators.parameters import check_validation
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import convention
 from ssvm_dsl.learning.shards.fit import ShardedData

@@ -34,7 +34,8 @@ from ssvm_dsl.ir.loss import ADDITIVE, JOINT, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
-from ssvm_dsl.learning.estimators.fitting.training import FitRequest, TrainingRun, planned_run, run_trainer
+from ssvm_dsl.learning.estimators.fitted import FitRequest
+from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, planned_run, run_trainer
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
 from ssvm_dsl.loading import loading

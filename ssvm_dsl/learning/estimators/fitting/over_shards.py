@@ -18,11 +18,11 @@ from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_labels, check_validation
-from ssvm_dsl.learning.estimators.fitted import Fitted
+from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
 from ssvm_dsl.learning.estimators.fitting.fit import take
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
-from ssvm_dsl.learning.estimators.fitting.training import FitRequest, TrainingRun, run_trainer
+from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, run_trainer
+from ssvm_dsl.learning.estimators.parameters import check_choice, check_labels, check_validation
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import check_sample_weight, is_hard, require_weight
 from ssvm_dsl.learning.risks.kinds import check_convex, check_pairing
@@ -57,7 +57,7 @@ def fit_over_shards(svm: StructuredEstimator, X: Any, Y: Any, request: FitReques
     """Learn the weights of an estimator, whose parameters are checked, from examples that an executor has in shards."""
     sample_weight, named = request.sample_weight, dict[str, list[str]]()
     if not isinstance(X, PartitionedDataset):
-        X, Y = svm._examples(X), check_labels(Y, "a list with the labels of each example", "call fit(X, Y)")
+        X, Y = svm._examples(X), check_labels(Y)
         X, named = arrays_of_frames(svm.model.declaration, X)
         if named and request.held_out is not None and len(request.held_out) == 2:
             held_out = arrays_of_frames(svm.model.declaration, svm._examples(request.held_out[0]), named)[0]

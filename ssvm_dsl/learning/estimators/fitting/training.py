@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +14,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.deadline import Deadline, within
+from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import DataError, InseparableError, OutOfTime, TrainingError
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
 from ssvm_dsl.inference.planned import PlannedSession
@@ -22,18 +22,16 @@ from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.inference.unopened import UnplannedSession
-from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, feature_seconds, fit_cost_estimate, require_fit_memory
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.driver.progress import Progress
-from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.fitted import Fitted
+from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess
 from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
@@ -63,50 +61,6 @@ NEGLIGIBLE = 1e-9
 
 #: Labellings of a proof that no weights separate the data, as errors show them, and characters of each.
 SHOWN, WIDTH = 6, 60
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingTarget:
-    """The objective on a grounded data set.
-
-    Parameters
-    ----------
-    risk : Risk
-    loss : LossTerm
-        The loss, with the truth.
-    facts : mapping
-        What else the risk depends on, as plain data and arrays: a checkpoint is continued with the same only.
-    """
-
-    risk: Risk
-    loss: LossTerm
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-#: Returns what is to be minimised on a grounded data set.
-TargetOf = Callable[[Grounded], TrainingTarget]
-
-
-@dataclass(frozen=True, eq=False)
-class FitRequest:
-    """What one call of ``fit`` was given.
-
-    Parameters
-    ----------
-    target_of : callable
-    sample_weight : array_like or None
-    held_out : pair or None
-        Examples for ``validation``.
-    deadline : Deadline
-        Its time began with the call.
-    times : Times
-    """
-
-    target_of: TargetOf
-    sample_weight: Any
-    held_out: Any
-    deadline: Deadline
-    times: Times = field(default_factory=Times)
 
 
 @dataclass(eq=False)
