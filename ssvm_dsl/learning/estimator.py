@@ -45,6 +45,16 @@ class Estimator(CheckedCalls):
         join_scikit_learn()
         return super().__new__(cls)
 
+    _memory_advice = {
+        "": ("prediction", "ask for fewer examples at once, or set another backend"),
+        "fit": ("fit", "give it fewer examples, or a model with fewer states, factors or features"),
+        "partial_fit": ("partial_fit", "give it smaller batches"),
+        "predict_kbest": ("prediction", "ask for fewer labellings, or examples at once, or set another backend"),
+        "prediction_plan": ("prediction_plan", "ask for fewer examples, or set another backend"),
+        "best_score": ("best_score", "ask for fewer examples at once, or set another backend"),
+        "load": ("reading the model", "it does not fit this machine"),
+    }
+
     if TYPE_CHECKING:  # subclasses list their parameters
 
         def __init__(self, model: Any, **parameters: Any) -> None: ...

@@ -530,7 +530,8 @@ class StructuredSVM(StructuredEstimator):
             text = f"loss_augmented: risk '{self.risk}' is no maximum over labellings"
             raise OptionError(f"{text}; risk='margin', 'slack', 'hm' and 'perceptron' are")
         grounded = self._ground(self._examples([x]), self._labels([y]), self.fitted_.learnt)
-        self._check_blocks(grounded.parameters.blocks)
+        if grounded.parameters.blocks != self.fitted_.blocks:
+            raise self._of_others()
         request = FitRequest(self._target, None, None, Deadline())
         with call_threads(self.n_threads) as executor:
             if grounded.declaration.latents:

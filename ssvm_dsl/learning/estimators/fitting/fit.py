@@ -10,7 +10,7 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
 from ssvm_dsl.deadline import within
-from ssvm_dsl.errors import OptionError, TrainingError, memory_for
+from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.answers import call_threads
 from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
@@ -35,7 +35,6 @@ from ssvm_dsl.registry import registry
 from ssvm_dsl.report.notices import announce_compiling
 
 
-@memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
 def fit(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest, labels: bool = True) -> None:
     """Learn the weights of an estimator, whose parameters are checked, from labelled examples.
 
@@ -85,7 +84,6 @@ def fit(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest, labels: b
         warn_of_missed(svm, grounded, run, deadline)
 
 
-@memory_for("partial_fit", "give it smaller batches")
 def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> None:
     """Learn one pass over a batch of a stream of labelled examples; parameters are checked."""
     announce_compiling()
