@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ssvm_dsl.calls import CheckedCalls, unknown_keyword
 from ssvm_dsl.errors import KeywordError
@@ -45,7 +45,7 @@ class Estimator(CheckedCalls):
         join_scikit_learn()
         return super().__new__(cls)
 
-    _memory_advice = {
+    _memory_advice: ClassVar = {
         "": ("prediction", "ask for fewer examples at once, or set another backend"),
         "fit": ("fit", "give it fewer examples, or a model with fewer states, factors or features"),
         "partial_fit": ("partial_fit", "give it smaller batches"),

@@ -137,8 +137,7 @@ checkpoint_seconds, latent_options
         """
         self._check()
         check_values(values, len(self._examples(X)))
-        deadline = Deadline(self.max_seconds or np.inf)
-        request = FitRequest(partial(self._target, values=values), sample_weight, validation, deadline)
+        request = FitRequest(partial(self._target, values=values), sample_weight, validation, self._fit_deadline())
         fit(self, X, _labellings_given(Y), request, labels=False)
         return self
 

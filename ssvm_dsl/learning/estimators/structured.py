@@ -122,7 +122,6 @@ class StructuredEstimator(Estimator):
     executor_options: dict[str, Any] | None
     fitted_: Fitted
     _parameters: ClassVar[Mapping[str, EstimatorParameter]]
-    _deadline: Deadline | None = None  # of the fit that this one is a part of
     _chosen: Mapping[str, str] = {}  # what the fit at hand chose by the data, and why
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -573,6 +572,10 @@ class StructuredEstimator(Estimator):
     def _check(self) -> None:
         """Refuse parameters that make no sense."""
         check_parameters(self, self.C)
+
+    def _fit_deadline(self) -> Deadline:
+        """Return the deadline of a fit that begins now; a limit that is no number is refused with other parameters."""
+        return Deadline(float(self.max_seconds) if is_number(self.max_seconds) else np.inf)
 
     def _risk(self) -> Risk:
         """Return the risk that is minimised, without its data."""

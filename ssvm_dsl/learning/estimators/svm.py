@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,6 @@ from ssvm_dsl.learning.estimators.fitted import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
 from ssvm_dsl.learning.estimators.fitting.infeasible import Trainable, trainable
 from ssvm_dsl.learning.estimators.fitting.latent import LatentOptions, begun
-from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.fitting.over_shards import (
     ask_all,
     fit_over_shards,
@@ -203,7 +201,7 @@ class StructuredSVM(StructuredEstimator):
         validation: tuple[Sequence[Any], Sequence[Any]] | None = None,
         *,
         y: Sequence[Any] | None = None,
-    ) -> StructuredSVM:
+    ) -> Self:
         """Learn the weights.
 
         Parameters
@@ -232,17 +230,18 @@ class StructuredSVM(StructuredEstimator):
         ModelError
             The model has nothing to score with, or nothing to predict.
         """
+        return self._fit_examples(X, either(Y, y, "fit"), sample_weight, validation, self._fit_deadline())
+
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> Self:
+        """Learn the weights within a deadline."""
         self._check()
         check_loss(self.model)
-        Y = either(Y, y, "fit")
-        with limited(self) as deadline:
-            request = FitRequest(self._target, sample_weight, validation, deadline)
-            if self.executor != THREADS or isinstance(X, PartitionedDataset):
-                fit_over_shards(self, X, Y, request)
-                return self
-            with within(deadline):
-                data = self._trainable(X, check_labels(Y), sample_weight)
-            fit(self, data.X, data.Y, replace(request, sample_weight=data.sample_weight))
+        if self.executor != THREADS or isinstance(X, PartitionedDataset):
+            fit_over_shards(self, X, Y, FitRequest(self._target, sample_weight, validation, deadline))
+            return self
+        with within(deadline):
+            data = self._trainable(X, check_labels(Y), sample_weight)
+        fit(self, data.X, data.Y, FitRequest(self._target, data.sample_weight, validation, deadline))
         return self
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
