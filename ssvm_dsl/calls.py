@@ -64,10 +64,10 @@ def _checked_method(function: Callable[..., R]) -> Callable[..., R]:
         try:
             return function(*args, **named)
         except MemoryError as err:
-            told = getattr(args[0], "_memory_advice", {}) if args else {}
-            if not told:
+            advice = getattr(args[0], "_memory_advice", {}) if args else {}
+            if not advice:
                 raise
-            raise out_of_memory(err, *told.get(function.__name__, told[""])) from err
+            raise out_of_memory(err, *advice.get(function.__name__, advice[""])) from err
         except TypeError:
             owner = args[0] if args and isinstance(args[0], type) else type(args[0]) if args else None
             shown = "" if owner is None else owner.__name__

@@ -48,6 +48,7 @@ from ssvm_dsl.learning.estimators.parameters import PARAMETERS, check_parameters
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, l1_of, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
+from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
@@ -252,7 +253,7 @@ class ChoosingSVM(StructuredSVM):
             )
             problem = risk.problem(parameters, target.loss, objective, session, executor, *asked)
             stop = StopRule(FOLD_TOL, min(FOLD_PASSES, self.max_passes), np.inf)
-            trainer = spec.load()(**options, random_state=self._seed)
+            trainer = spec.load()(**options, random_state=seed_of(self.random_state))
             progress = train(trainer, problem, stop, spec=spec, start=start, deadline=request.deadline)
             if progress.reason == "interrupt":
                 raise KeyboardInterrupt

@@ -66,7 +66,7 @@ from ssvm_dsl.learning.estimators.weights import Weights, lay_weights
 from ssvm_dsl.learning.indexed import indexed
 from ssvm_dsl.learning.objective import is_hard
 from ssvm_dsl.learning.risks.kinds import Risk
-from ssvm_dsl.learning.seeds import Seed, seed_of
+from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.registry import loss_function
@@ -637,11 +637,6 @@ class StructuredEstimator(Estimator):
         if grounded.parameters.blocks != self.fitted_.blocks:
             raise self._of_others()
         return grounded
-
-    @property
-    def _seed(self) -> int | None:
-        """``random_state`` as a number of Python, which files can hold."""
-        return seed_of(self.random_state)
 
     def _trainer(
         self, grounded: Grounded | None = None, *, shards: bool = False, keeps_shards: bool = True,

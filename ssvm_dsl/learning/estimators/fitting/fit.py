@@ -28,6 +28,7 @@ from ssvm_dsl.learning.estimators.fitting.training import (
 from ssvm_dsl.learning.estimators.parameters import check_validation
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import convention
+from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import TrainerSpec, named_options
@@ -97,7 +98,7 @@ def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> N
     grounded = svm._ground(X, Y, fitted=None if last is None or stream is None else last.learnt)
     svm._choose_alone(grounded)
     settings: dict[str, Any] = {"trainer": name, "trainer_options": named_options(options)}
-    settings |= {"random_state": svm._seed, "risk": svm._risk().name, "power": float(svm.power)}
+    settings |= {"random_state": seed_of(svm.random_state), "risk": svm._risk().name, "power": float(svm.power)}
     if last is not None and stream is not None:
         stream.check(settings)
         if last.blocks != grounded.parameters.blocks:
@@ -113,7 +114,7 @@ def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> N
         run = planned_run(svm, grounded, request, trainer, executor, n=seen)
         problem = run.problem
         with contained(f"trainer '{name}'"):
-            method = spec.load()(**options, random_state=svm._seed)
+            method = spec.load()(**options, random_state=seed_of(svm.random_state))
             learnt = method.partial(problem, None if stream is None else stream.state())
         w, state = check_weights(learnt, problem.dim, name)
         n_passes = 1.0 + 1.0  # one to learn, one to look at the objective

@@ -38,6 +38,7 @@ from ssvm_dsl.learning.estimators.fitted import FitRequest
 from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, planned_run, run_trainer
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
+from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
@@ -162,7 +163,7 @@ def _rounds(
         J after each fit and each completion; it never rises.
     """
     deadline, complete_at = request.deadline, _completer(svm, grounded, executor, request.deadline)
-    w, states = start, beginning(grounded, how, seed + (svm._seed or 0), start, complete_at)
+    w, states = start, beginning(grounded, how, seed + (seed_of(svm.random_state) or 0), start, complete_at)
     kept: TrainingRun | None = None
     objectives: list[float] = []
     for _ in range(how.rounds):
@@ -204,7 +205,7 @@ def begun(
 ) -> Grounded:  # fmt: skip
     """Return the data in which the states that latent variables begin with are true."""
     complete_at = _completer(svm, grounded, executor, deadline)
-    return completed(grounded, beginning(grounded, how, svm._seed or 0, start, complete_at))
+    return completed(grounded, beginning(grounded, how, seed_of(svm.random_state) or 0, start, complete_at))
 
 
 def _completer(

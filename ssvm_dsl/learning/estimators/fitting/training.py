@@ -47,6 +47,7 @@ from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_convex, check_pairing, weakest_oracle
+from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
 from ssvm_dsl.plugin_api.protocols import Executor
@@ -187,7 +188,7 @@ def run_trainer(
     try:
         with shown as display, ahead:
             run.progress = train(
-                spec.load()(**options, random_state=svm._seed), problem,
+                spec.load()(**options, random_state=seed_of(svm.random_state)), problem,
                 StopRule(svm.tol, svm.max_passes, svm.max_seconds or np.inf), spec=spec,
                 keep_best=bool(options.get("best_iterate", spec.best_iterate)), unit=run.unit(svm), start=start,
                 callbacks=[*(svm.callbacks or ()), *registry().listeners(), *([display.update] if display else ())],
@@ -219,7 +220,7 @@ def _checkpoint(svm: StructuredEstimator, run: TrainingRun, start: F64 | None) -
         raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
     facts: dict[str, Any] = {"trainer": spec.name, "trainer_options": named_options(run.trainer.options)}
     chosen = problem.session.plan
-    facts |= {"random_state": svm._seed, "risk": run.risk.name}
+    facts |= {"random_state": seed_of(svm.random_state), "risk": run.risk.name}
     facts |= {"backend": chosen.backend, "backend_options": dict(chosen.options)}
     facts |= {"C": float(svm.C)} if svm.lam is None else {"lam": float(svm.lam)}
     facts |= {} if start is None else {"weights to start from": start}
