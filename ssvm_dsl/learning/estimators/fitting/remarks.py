@@ -24,9 +24,9 @@ from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import MissedClassWarning, SsvmError
 from ssvm_dsl.inference.diagnosis.missing_answers import without_answer
-from ssvm_dsl.inference.session import Ask, open_session, refuse_interrupted
+from ssvm_dsl.inference.session import open_session, refuse_interrupted
 from ssvm_dsl.ir.features import FeatureMap
-from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.lang.features.kernel_features import Kernel
@@ -205,8 +205,7 @@ def warn_of_missed(svm: StructuredEstimator, grounded: Grounded, run: TrainingRu
         with within(deadline):
             session = run.problem.session
             if run.risk.relaxed or Task.MAP not in session.tasks:
-                ask = Ask(frozenset({Task.MAP}), svm.backend, svm.backend_options, Guarantee(svm.guarantee))
-                session = open_session(grounded.program, ask, grounded.parameters, grounded.kept).session
+                session = open_session(grounded.program, svm._ask(Task.MAP), grounded.parameters, grounded.kept)
             parameters = grounded.parameters
             if session.program is not grounded.program:  # it has the factors of the loss, too
                 parameters = replace(parameters, program=session.program)
