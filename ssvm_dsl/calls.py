@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, isfunction, signature
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, ClassVar, NoReturn, ParamSpec, TypeVar
 
-from ssvm_dsl.errors import KeywordError
+from ssvm_dsl.errors import KeywordError, out_of_memory
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,12 +57,17 @@ def checked_class(made: Made) -> Made:
 
 
 def _checked_method(function: Callable[..., R]) -> Callable[..., R]:
-    """Return a method that explains wrong calls, in the name of the class it is called on."""
+    """Return a method that explains wrong calls, and memory that ran out, for the class it is called on."""
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> R:
         try:
             return function(*args, **named)
+        except MemoryError as err:
+            advice = getattr(args[0], "_memory_advice", {}) if args else {}
+            if not advice:
+                raise
+            raise out_of_memory(err, *advice.get(function.__name__, advice[""])) from err
         except TypeError:
             owner = args[0] if args and isinstance(args[0], type) else type(args[0]) if args else None
             shown = "" if owner is None else owner.__name__
@@ -192,7 +197,15 @@ def bare(name: str) -> str:
 
 
 class CheckedCalls:
-    """A class whose constructor and public methods, those of subclasses included, explain wrong calls."""
+    """A class whose constructor and public methods, those of subclasses included, explain wrong calls.
+
+    Attributes
+    ----------
+    _memory_advice : mapping of str to (str, str)
+        By the name of a method, ``""`` for others: what is being done, and what to do where memory does not suffice.
+    """
+
+    _memory_advice: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -273,9 +273,14 @@ def memory_for(what: str, advice: str) -> Callable[[Callable[P, T]], Callable[P,
             try:
                 return function(*args, **named)
             except MemoryError as err:
-                found = " ".join(str(err).split())
-                raise TooLargeError(f"{what} ran out of memory{f' ({found})' if found else ''}; {advice}") from err
+                raise out_of_memory(err, what, advice) from err
 
         return guarded
 
     return decorated
+
+
+def out_of_memory(err: MemoryError, what: str, advice: str) -> TooLargeError:
+    """Return the error that says what was being done when memory ran out, and what to do about it."""
+    found = " ".join(str(err).split())
+    return TooLargeError(f"{what} ran out of memory{f' ({found})' if found else ''}; {advice}")

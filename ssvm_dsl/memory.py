@@ -81,7 +81,7 @@ def shortage(n_bytes: float) -> str:
 
 def fitting_share(n_bytes: float) -> float:
     """Return which share of a need would fit (1 for all of it)."""
-    return min(1.0, MARGIN * free_memory() / max(n_bytes, 1.0))
+    return 1.0 if n_bytes < SMALL else min(1.0, MARGIN * free_memory() / max(n_bytes, 1.0))
 
 
 def _limits() -> Iterator[float]:

@@ -32,6 +32,22 @@ def as_path(path: Any, name: str) -> Path:
     return Path(path)
 
 
+def check_path(path: Any, name: str) -> Path:
+    """Return the path of a file that is to be written.
+
+    Raises
+    ------
+    OptionError
+        It is not a path, or a folder, or its folder does not exist; ``name`` is the name of the parameter.
+    """
+    checked = as_path(path, name)
+    if checked.is_dir():
+        raise OptionError(f"{name} is the path of a file, got the folder {str(checked)!r}")
+    if not checked.parent.is_dir():
+        raise OptionError(f"{name}: there is no folder {str(checked.parent)!r} for {checked.name!r}")
+    return checked
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Return a file opened for reading; a pipe without a writer does not block, an endless device is not read.
 

@@ -7,10 +7,9 @@ by the data.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +21,6 @@ from ssvm_dsl.inference.threads import CallThreads
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import TIME, Solution
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -71,26 +67,35 @@ class PredictionRequest:
 #: Asks for the best labelling of each example.
 BEST = PredictionRequest()
 
-#: In place of a time limit.
-UNLIMITED = nullcontext()
+
+class KnownScores(NamedTuple):
+    """What is known of the scores of a chunk's answers.
+
+    Parameters
+    ----------
+    score, bound : ndarray of float64, shape (n,)
+        The scores, best first on a first axis where several labellings are asked for, and upper bounds of any
+        labelling's: ``nan`` where there is none.
+    open : ndarray of bool, shape (n,)
+        Whether time ended the search before the answer was proved best; one value for all of them.
+    """
+
+    score: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    open: Bools = np.zeros(1, dtype=bool)
 
 
 class AnswerParts(NamedTuple, Generic[T]):
-    """What was read of the answers, a part for each chunk of the examples, and what is known of their scores."""
+    """What was read of the answers, and what is known of their scores: an entry for each chunk of the examples."""
 
     parts: list[T]
-    bounds: BoundSummary
+    known: list[KnownScores]
 
     @property
     def listed(self) -> list[Any]:
         """The parts as one list, an entry for each example."""
         parts: Any = self.parts
         return list(chain.from_iterable(parts))
-
-
-def chunk_size(k: int) -> int:
-    """Return how many examples are answered together, k labellings each."""
-    return max(1, CHUNK // k)
 
 
 def call_threads(n_threads: int | None) -> CallThreads:
@@ -153,47 +158,28 @@ def losses(grounded: Grounded, solution: Solution) -> tuple[NDArray[np.float64],
     return grounded.loss.value(grounded.program, solution.labels), grounded.loss.largest(grounded.program)
 
 
-@dataclass(frozen=True, eq=False)
-class BoundSummary:
-    """What is known of answers: scores, and upper bounds of any labelling's.
+def open_answers(solution: Solution) -> Bools:
+    """Return which answers of a chunk were not proved best when time ended the search."""
+    late = np.asarray(solution.stop == TIME)
+    return late & ~solution.optimal() if late.any() else late
 
-    Parameters
-    ----------
-    score, bound : ndarray of float64, shape (n,)
-        ``bound`` is ``nan`` where there is none.
-    open : ndarray of bool, shape (n,)
-        Whether time ended the search before the answer was proved best.
-    """
 
-    score: NDArray[np.float64]
-    bound: NDArray[np.float64]
-    open: NDArray[np.bool_]
+def scores_and_bounds(known: list[KnownScores]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the score of each example's best answer, and the bound."""
+    best = [one.score if one.score.ndim == 1 else one.score[0] for one in known]
+    return np.concatenate([np.zeros(0), *best]), np.concatenate([np.zeros(0), *(one.bound for one in known)])
 
-    @classmethod
-    def of(cls, solution: Solution) -> BoundSummary:
-        """Return what is known of the answers of a chunk."""
-        if solution.complete:
-            return cls(solution.best, solution.bound, np.zeros(len(solution.bound), dtype=bool))
-        late = solution.stop == TIME
-        some = np.logical_or.reduce(late)
-        return cls(solution.best, solution.bound, late & ~solution.optimal() if some else late)
 
-    @classmethod
-    def joined(cls, parts: list[BoundSummary]) -> BoundSummary:
-        """Return what is known of the answers of several chunks."""
-        names = (("score", np.float64), ("bound", np.float64), ("open", np.bool_))
-        return cls(*(np.concatenate([np.zeros(0, kind), *(getattr(p, name) for p in parts)]) for name, kind in names))
-
-    def unproved(self) -> str:
-        """Return what to say of answers that time ended before they were proved best; nothing if there are none."""
-        if not np.logical_or.reduce(self.open):
-            return ""
-        text = f"time ended the search before {int(self.open.sum())} of {len(self.open)} labellings were proved best"
-        if n := int(np.isnan(self.score).sum()):
-            text += f", and before the features of {n} were computed, which keep the model's rules and have no score"
-        gaps = (self.bound - self.score)[self.open]
-        known = gaps[np.isfinite(gaps)]
-        return f"{text} (largest gap between bound and score {known.max():.3g})" if len(known) else text
+def unproved(known: list[KnownScores]) -> str:
+    """Return what to say of answers that time ended before they were proved best."""
+    score, bound = scores_and_bounds(known)
+    late = np.concatenate([np.broadcast_to(one.open, one.bound.shape) for one in known])
+    text = f"time ended the search before {int(late.sum())} of {len(late)} labellings were proved best"
+    if n := int(np.isnan(score).sum()):
+        text += f", and before the features of {n} were computed, which keep the model's rules and have no score"
+    gaps = (bound - score)[late]
+    finite = gaps[np.isfinite(gaps)]
+    return f"{text} (largest gap between bound and score {finite.max():.3g})" if len(finite) else text
 
 
 def readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, solution: Solution, missing: Bools) -> T:

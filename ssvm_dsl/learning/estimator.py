@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ssvm_dsl.calls import CheckedCalls, unknown_keyword
 from ssvm_dsl.errors import KeywordError
@@ -44,6 +44,16 @@ class Estimator(CheckedCalls):
         """Make an instance, of scikit-learn's class where that is loaded."""
         join_scikit_learn()
         return super().__new__(cls)
+
+    _memory_advice: ClassVar = {
+        "": ("prediction", "ask for fewer examples at once, or set another backend"),
+        "fit": ("fit", "give it fewer examples, or a model with fewer states, factors or features"),
+        "partial_fit": ("partial_fit", "give it smaller batches"),
+        "predict_kbest": ("prediction", "ask for fewer labellings, or examples at once, or set another backend"),
+        "prediction_plan": ("prediction_plan", "ask for fewer examples, or set another backend"),
+        "best_score": ("best_score", "ask for fewer examples at once, or set another backend"),
+        "load": ("reading the model", "it does not fit this machine"),
+    }
 
     if TYPE_CHECKING:  # subclasses list their parameters
 

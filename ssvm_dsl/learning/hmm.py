@@ -23,7 +23,7 @@ from ssvm_dsl.lang.features.sources import PLiF
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.check_parameters import check_labels
+from ssvm_dsl.learning.estimators.parameters import check_labels
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.estimators.weights import Weights
 
@@ -93,7 +93,7 @@ class MaximumLikelihoodHMM(Estimator):
         svm = StructuredSVM(self.model, backend=self.backend, n_threads=self.n_threads)
         svm._check()
         roles = chain_roles(self.model.declaration)
-        grounded = ground(self.model, X, check_labels(Y, "a list with the labels of each example", "call fit(X, Y)"))
+        grounded = ground(self.model, X, check_labels(Y))
         if grounded.ignored is not None and grounded.ignored.any():
             raise DataError("Y", expected="labels that are all known", found="some that are not")
         assert grounded.truth is not None

@@ -77,7 +77,7 @@ class RegularizedRisk:
     @cached_property
     def plain(self) -> float:
         """The one positive scale of all weights when none has a lower bound or an L1 penalty, else 0."""
-        if self.l1 or not self.dim:
+        if self.l1 or not len(self.scale):
             return 0.0
         same = bool((self.scale == self.scale[0]).all()) and self.unbounded
         return float(self.scale[0]) if same else 0.0
@@ -207,20 +207,18 @@ def lam_of(C: float, lam: float | None, n: int) -> float:
     """
     if lam is not None:
         return float(lam)
-    strength = _over(1.0, 1.0 if is_hard(C, lam) else float(C), n)
+    C = 1.0 if is_hard(C, lam) else float(C)
+    strength = 1.0 / (C * n) if C * n < np.inf else 1.0 / C / n  # the product may overflow
     if strength == np.inf:
         raise OptionError(f"C is {float(C):.3g}, so small that 1 / (C n) overflows: choose a larger C")
     return strength
 
 
-def _over(value: float, C: float, n: int) -> float:
-    """Return ``value / (C n)``, also where the product overflows."""
-    return value / (C * n) if C * n < np.inf else value / C / n
-
-
 def l1_of(C: float, lam: float | None, n: int, l1: float) -> float:
     """Return the strength of the L1 penalty beside the mean risk: users of C have it beside ``C sum_i risk_i``."""
-    strength = float(l1) if lam is not None else _over(float(l1), float(C), n)
+    if lam is not None or not l1:
+        return float(l1)
+    strength = float(l1) / (C * n) if C * n < np.inf else float(l1) / C / n
     if strength == np.inf:
         raise OptionError(f"l1 is {float(l1):.3g}, C {float(C):.3g}, so that l1 / (C n) overflows: choose a larger C")
     return strength
@@ -263,9 +261,8 @@ def regularized_risk(
         An unknown factor, or a number that is negative or not finite.
     """
     scale = np.ones(parameters.dim) if regularization else np.broadcast_to(1.0, parameters.dim)
-    blocks = {block.name: block for block in parameters.blocks}
     for key, value in (regularization or {}).items():
-        name = factor_name(key)
+        blocks, name = {block.name: block for block in parameters.blocks}, factor_name(key)
         if name not in blocks or not (isinstance(value, int | float | np.number) and 0 <= value < np.inf):
             text = f"regularization: non-negative numbers for the factors {', '.join(blocks)}; got {name!r}: {value!r}"
             raise OptionError(text)

@@ -29,7 +29,7 @@ from ssvm_dsl.lang.grammars.grammar import Chain, Grammar, Rule
 from ssvm_dsl.lang.inputs import Attributes
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.check_parameters import check_labels
+from ssvm_dsl.learning.estimators.parameters import check_labels
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.estimators.weights import Weights
 
@@ -121,7 +121,7 @@ class MaximumLikelihoodPCFG(Estimator):
         counts = Counter(word for words in _sentences(X) for word in words)
         self.words_ = frozenset(word for word, n in counts.items() if n > self.rare)
         known = self.known(X)
-        grounded = ground(self.model, known, check_labels(Y, "a list with the tree of each sentence", "call fit(X, Y)"))
+        grounded = ground(self.model, known, check_labels(Y, "a list with the tree of each sentence"))
         if grounded.ignored is not None and grounded.ignored.any():
             raise DataError("Y", expected="trees that are all known", found="some that are not")
         require_feasible_truth(grounded)

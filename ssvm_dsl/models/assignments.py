@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
 from ssvm_dsl.inference.planning.plans import AUTO
@@ -176,18 +177,18 @@ class Assigner(ReadyModel):
         finally:
             self._sums_risk, self._one_sided = "", False
 
-    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> Self:
         self._why = ""
         with self._learning(self.risk):
-            super()._fit_examples(X, Y, sample_weight, validation)
-        if self.risk != AUTO or self._half is not None or isinstance(X, PartitionedDataset):
+            super()._fit_examples(X, Y, sample_weight, validation, deadline)
+        if self.risk != AUTO or self._half is not None or isinstance(X, PartitionedDataset) or deadline.over:
             return self
         n, n_predicted = _n_links(Y), _n_links(self.predict(X))
         if 2 * n_predicted >= n:
             return self
         self._why = f"the margin finds {n_predicted} of {n} links"
         with self._learning(LOG):
-            return super()._fit_examples(X, Y, sample_weight, validation)
+            return super()._fit_examples(X, Y, sample_weight, validation, deadline)
 
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
         """Learn from a batch of a stream; the model is declared from the first batch."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.labels.class_labels import class_array
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import is_number, is_sparse
@@ -26,15 +27,14 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import show
-from ssvm_dsl.learning.estimators.check_parameters import check_labels
-from ssvm_dsl.learning.estimators.fitting.limited import limited
+from ssvm_dsl.learning.estimators.parameters import check_labels
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, has_examples
 from ssvm_dsl.models.choosing import ChoosingSVM
 from ssvm_dsl.models.classes import n_rows
 from ssvm_dsl.models.frame_columns import FrameColumns
+from ssvm_dsl.plugin_api.executors import THREADS
 from ssvm_dsl.plugin_api.specs import AddedLoss
 
 # -- ``class_weight`` of ready models: how much the classes count, as numbers by class or ``"balanced"`` -----------
@@ -387,7 +387,7 @@ class ReadyModel(ChoosingSVM):
 
     def _read(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return checked lists of examples and labels, at least one of each."""
-        Y = check_labels(Y, "a list with the labels of each example", "call fit(X, Y)")
+        Y = check_labels(Y)
         X, Y = (list(one) if is_series(one) else one for one in (X, Y))
         for values, what in ((X, "X"), (Y, "Y")):
             listed = hasattr(values, "__len__") and hasattr(values, "__getitem__") and not isinstance(values, Mapping)
@@ -407,17 +407,17 @@ class ReadyModel(ChoosingSVM):
 
         With ``warm_start`` a second fit keeps the model of the first.
         """
-        with limited(self):
-            if not (self.warm_start and hasattr(self, "coef_")):
-                self._frames = {}
-            return self._fit_examples(X, either(Y, y, "fit"), sample_weight, validation)
+        deadline = self._fit_deadline()
+        if not (self.warm_start and hasattr(self, "coef_")):
+            self._frames = {}
+        return self._fit_examples(X, either(Y, y, "fit"), sample_weight, validation, deadline)
 
-    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> Self:
         """Declare the model for the data and learn its weights, data frames being known where they are read already."""
         if self.class_weight is not None and not self._weighs_classes:
             hint = "sample_weight= of fit weighs examples; StructuredSVM takes a model with any loss (declare)"
             raise OptionError(f"{type(self).__name__} has no class_weight: {hint}")
-        with limited(self), self._choosing():
+        with self._choosing():
             parts = isinstance(X, PartitionedDataset)
             X, Y = (X, Y) if parts else self._read(X, Y)
             shown, labels = self._shown_by(X) if parts else (X, Y)
@@ -426,7 +426,7 @@ class ReadyModel(ChoosingSVM):
             if parts or self.executor != THREADS:
                 some = (shown if parts else X)[:SHOWN]
                 self._choose_alone(self._ground(some, whole=True, part=True))
-            super().fit(X, Y, sample_weight, validation)
+            super()._fit_examples(X, Y, sample_weight, validation, deadline)
             if self.executor != THREADS:  # shards that learn nothing name nothing
                 learnt = {**self.fitted_.learnt, **self._feature_columns()}
                 self.fitted_ = replace(self.fitted_, learnt=learnt)

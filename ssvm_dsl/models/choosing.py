@@ -34,7 +34,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.learning.driver.cost_estimate import feature_seconds
 from ssvm_dsl.learning.driver.fit import train
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest
+from ssvm_dsl.learning.estimators.fitted import FitRequest
 from ssvm_dsl.learning.estimators.fitting.strength import (
     FOLD_PASSES,
     FOLD_TOL,
@@ -43,11 +43,12 @@ from ssvm_dsl.learning.estimators.fitting.strength import (
     chosen_strength,
     folds_of,
 )
-from ssvm_dsl.learning.estimators.fitting.training import training_problem
-from ssvm_dsl.learning.estimators.parameters import PARAMETERS, one_of
+from ssvm_dsl.learning.estimators.fitting.training import planned_run
+from ssvm_dsl.learning.estimators.parameters import PARAMETERS, check_parameters, one_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, l1_of, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
+from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
@@ -95,10 +96,6 @@ class ChoosingSVM(StructuredSVM):
     _all_labels = True  # whether all labels are there when the model is declared
 
     @property
-    def _strength(self) -> float:
-        return DEFAULT_C if isinstance(self.C, str) or self.C == DEFAULT_C else self.C
-
-    @property
     def C_(self) -> float:
         """The weight of the risks in the last fit."""
         certificate = self._of_fit("C_").certificate
@@ -116,7 +113,7 @@ class ChoosingSVM(StructuredSVM):
             raise OptionError(f"C must be a positive number, 'auto' or 'cv', got {self.C!r}")
         if isinstance(self.C, str) and self.C == CV and self.lam is not None:
             raise OptionError("C='cv' chooses what lam says; leave one out")
-        super()._check()
+        check_parameters(self, DEFAULT_C if isinstance(self.C, str) or self.C == DEFAULT_C else self.C)
 
     def _guarantee(self) -> Guarantee:
         if self.guarantee != AUTO:
@@ -245,8 +242,7 @@ class ChoosingSVM(StructuredSVM):
         chosen = self._trainer(grounded)
         spec, options = chosen.spec, chosen.options
         risk, asked = target.risk, (spec.needs.asks_marginals, spec.needs.messages)
-        asked_of = target, executor, spec, request.sample_weight, n, request.deadline
-        whole, _ = training_problem(self, grounded, *asked_of)
+        session = planned_run(self, grounded, request, chosen, executor).problem.session
         parameters = risk.asked_about(grounded.parameters, target.loss)
         weight = check_sample_weight(request.sample_weight, n)
 
@@ -255,9 +251,9 @@ class ChoosingSVM(StructuredSVM):
             objective = regularized_risk(
                 grounded.parameters, lam_of(*given), some, self.regularization, self.power, l1_of(*given, self.l1)
             )
-            problem = risk.problem(parameters, target.loss, objective, whole.session, executor, *asked)
+            problem = risk.problem(parameters, target.loss, objective, session, executor, *asked)
             stop = StopRule(FOLD_TOL, min(FOLD_PASSES, self.max_passes), np.inf)
-            trainer = spec.load()(**options, random_state=self._seed)
+            trainer = spec.load()(**options, random_state=seed_of(self.random_state))
             progress = train(trainer, problem, stop, spec=spec, start=start, deadline=request.deadline)
             if progress.reason == "interrupt":
                 raise KeyboardInterrupt

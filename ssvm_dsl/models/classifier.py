@@ -19,7 +19,6 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimator import join_scikit_learn
-from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import either
 from ssvm_dsl.learning.objective import check_sample_weight
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
@@ -110,25 +109,25 @@ class Classifier(ReadyModel):
             from sklearn.utils.validation import validate_data
 
             join_scikit_learn()
-        with limited(self):
-            Y = either(Y, y, "fit")
-            if not (self.warm_start and hasattr(self, "coef_")):
-                self._frames = {}
-            if is_frame(X):
-                with self._learning_frames():
-                    X = self._encoded_rows(X)
-            X, Y, sample_weight = _known(X, Y, sample_weight)
-            X, Y = validate_data(self, X, Y, accept_sparse="csr", dtype=np.float64)
-            self._note_features(X.shape[1])
-            check_classification_targets(Y)
-            self._kind = _kind_of(Y)
-            sample_weight = self._weighed(Y, sample_weight)
-            weight = check_sample_weight(sample_weight, len(Y))
-            one_each = distinct(X, Y, weight)
-            if len(one_each.first) < len(Y):
-                X, Y, weight = X[one_each.first], Y[one_each.first], one_each.weight(self.lam)
-                return self._fit_examples(X, Y, weight, validation)
-            return self._fit_examples(X, Y, sample_weight, validation)
+        deadline = self._fit_deadline()
+        Y = either(Y, y, "fit")
+        if not (self.warm_start and hasattr(self, "coef_")):
+            self._frames = {}
+        if is_frame(X):
+            with self._learning_frames():
+                X = self._encoded_rows(X)
+        X, Y, sample_weight = _known(X, Y, sample_weight)
+        X, Y = validate_data(self, X, Y, accept_sparse="csr", dtype=np.float64)
+        self._note_features(X.shape[1])
+        check_classification_targets(Y)
+        self._kind = _kind_of(Y)
+        sample_weight = self._weighed(Y, sample_weight)
+        weight = check_sample_weight(sample_weight, len(Y))
+        one_each = distinct(X, Y, weight)
+        if len(one_each.first) < len(Y):
+            X, Y, weight = X[one_each.first], Y[one_each.first], one_each.weight(self.lam)
+            return self._fit_examples(X, Y, weight, validation, deadline)
+        return self._fit_examples(X, Y, sample_weight, validation, deadline)
 
     @property
     def partial_fit(self) -> Any:

@@ -103,7 +103,7 @@ class Completion:
 
 def completed_states(
     X: Sequence[dict[str, Any]], known: Sequence[I64], n_classes: int, probabilities: Callable[[list[I64]], list[F64]],
-    estimator: Any,
+    n_threads: int | None,
 ) -> Completion:  # fmt: skip
     """Return the states of all nodes.
 
@@ -116,8 +116,8 @@ def completed_states(
     n_classes : int
     probabilities : callable
         Given known states, the probability of each class at each node by its features: ``shape (n, n_classes)``.
-    estimator : ReadyModel
-        Whose fit this is a part of: its threads, and its deadline.
+    n_threads : int or None
+        Of the fit that this is a part of.
     """
 
     class AgreeingGraph(Model):
@@ -144,10 +144,8 @@ def completed_states(
         if strength == 0.0:
             return [_surely(p, states).argmax(axis=1) for p, states in zip(shares, known, strict=True)]
         svm = StructuredSVM.from_weights(
-            model, {"pair": sign * strength}, guarantee="heuristic", n_threads=estimator.n_threads
+            model, {"pair": sign * strength}, guarantee="heuristic", n_threads=n_threads
         )
-        if estimator._deadline is not None:
-            svm._deadline = estimator._deadline
         given = [[None if s < 0 else s for s in states.tolist()] for states in known]
         examples = [{"own": s, "edges": e} for s, e in zip(scores, edges, strict=True)]
         return [np.asarray(one, dtype=np.int64) for one in svm.predict(examples, given=given)]

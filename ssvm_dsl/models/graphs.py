@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.deadline import Deadline, time_left, within
+from ssvm_dsl.errors import DataError, OptionError, OutOfTime
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -27,7 +28,6 @@ from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.outputs.targets import along, cross
 from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.answers import PredictionRequest
-from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import array_of, classes_of, input_of, n_rows, require_names
@@ -129,8 +129,7 @@ class GraphModel(ReadyModel):
         Y = Y if y is None else y
         if is_single(X):
             X, Y = [X], None if Y is None else [Y]
-        with limited(self):
-            return super().fit(X, _carried(X, Y), sample_weight, validation)
+        return super().fit(X, _carried(X, Y), sample_weight, validation)
 
     def _declared(self, X: Any, Y: Any = None) -> type[Model]:
         if is_single(X):
@@ -281,56 +280,67 @@ class GraphLabeller(GraphModel):
         slack = BY_CHANCE * np.sqrt(chance)
         return bool(np.trace(joint) > np.trace(chance) and (joint <= chance + slack)[different].all())
 
-    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> Self:
         again = self.warm_start and hasattr(self, "coef_")
         if isinstance(X, PartitionedDataset) or again:
-            return super()._fit_examples(X, Y, sample_weight, validation)
-        with limited(self):
-            X, Y = self._read(X, Y)
-            classes = classes_of(Y)
-            known = states_of(Y, classes)
-            if known is not None:
-                known = [one if len(one) else np.full(n_rows(x["x"]), -1) for one, x in zip(known, X, strict=True)]
-            n_hidden = 0 if known is None else sum(int((one < 0).sum()) for one in known)
-            sizes = known is not None and all(len(one) == n_rows(x["x"]) for one, x in zip(known, X, strict=True))
-            if known is None or not sizes or not n_hidden:
-                return super()._fit_examples(X, Y, sample_weight, validation)
-            self.model_ = self._declaration(X, Y)
-            self._ground(X, Y, whole=True)  # refuses malformed data
-            found = completed_states(X, known, len(classes), partial(self._node_probabilities, X, len(classes)), self)
-            states, callbacks, ended = found.states, self.callbacks, list[float]()
+            return super()._fit_examples(X, Y, sample_weight, validation, deadline)
+        X, Y = self._read(X, Y)
+        classes = classes_of(Y)
+        known = states_of(Y, classes)
+        if known is not None:
+            known = [one if len(one) else np.full(n_rows(x["x"]), -1) for one, x in zip(known, X, strict=True)]
+        n_hidden = 0 if known is None else sum(int((one < 0).sum()) for one in known)
+        sizes = known is not None and all(len(one) == n_rows(x["x"]) for one, x in zip(known, X, strict=True))
+        if known is None or not sizes or not n_hidden:
+            return super()._fit_examples(X, Y, sample_weight, validation, deadline)
+        self.model_ = self._declaration(X, Y)
+        self._ground(X, Y, whole=True)  # refuses malformed data
+        probabilities = partial(self._node_probabilities, X, len(classes))
+        try:
+            with within(deadline):
+                found = completed_states(X, known, len(classes), probabilities, self.n_threads)
+        except OutOfTime:  # learnt from those that are known alone
+            return super()._fit_examples(X, Y, sample_weight, validation, deadline)
+        states, callbacks, ended = found.states, self.callbacks, list[float]()
 
-            def is_enough(event: TrainingEvent) -> bool:
-                if event.n_passes >= PASSES:
-                    ended.append(event.n_passes)
-                return event.n_passes >= PASSES
+        def is_enough(event: TrainingEvent) -> bool:
+            if event.n_passes >= PASSES:
+                ended.append(event.n_passes)
+            return event.n_passes >= PASSES
 
-            for _ in range(ROUNDS):
-                named = [np.array(classes, dtype=object)[one].tolist() for one in states]
-                ended.clear()
-                self.callbacks = [*(callbacks or ()), is_enough]
-                try:
-                    super()._fit_examples(X, named, sample_weight, validation)
-                finally:
-                    self.callbacks = callbacks
-                if self._deadline is not None and self._deadline.over:
-                    break
-                given = [[None if s < 0 else classes[s] for s in one.tolist()] for one in known]
-                answers = states_of(super()._labellings(X, PredictionRequest(given=given)), classes)
-                before, states = states, answers if answers is not None else states
-                if all(np.array_equal(a, b) for a, b in zip(before, states, strict=True)):
-                    break
-            text = f"{n_hidden} of {sum(map(len, known))} completed before the fit: {found}"
-            text += f"; the fit ended after {PASSES} passes, as labels that a model made are not exact" if ended else ""
-            self.report_ = replace(self.report_, chosen={**self.report_.chosen, "unknown labels": text})
+        for _ in range(ROUNDS):
+            named = [np.array(classes, dtype=object)[one].tolist() for one in states]
+            ended.clear()
+            self.callbacks = [*(callbacks or ()), is_enough]
+            try:
+                super()._fit_examples(X, named, sample_weight, validation, deadline)
+            finally:
+                self.callbacks = callbacks
+            if deadline.over:
+                break
+            given = [[None if s < 0 else classes[s] for s in one.tolist()] for one in known]
+            try:
+                with within(deadline):
+                    answers = states_of(super()._labellings(X, PredictionRequest(given=given)), classes)
+            except OutOfTime:
+                break
+            before, states = states, answers if answers is not None else states
+            if all(np.array_equal(a, b) for a, b in zip(before, states, strict=True)):
+                break
+        text = f"{n_hidden} of {sum(map(len, known))} completed before the fit: {found}"
+        text += f"; the fit ended after {PASSES} passes, as labels that a model made are not exact" if ended else ""
+        self.report_ = replace(self.report_, chosen={**self.report_.chosen, "unknown labels": text})
         return self
 
     def _node_probabilities(self, X: Sequence[Any], n_classes: int, known: list[I64]) -> list[F64]:
         """Return the probability of each class at each node, by its features alone."""
         x = [one["x"] for one in X]
         states = np.concatenate([one[one >= 0] for one in known])
-        nodes = _Nodes(C=1.0, risk="log", scale=self.scale, random_state=self.random_state, n_threads=self.n_threads)
-        nodes._deadline = self._deadline
+        seconds = None if time_left() == np.inf else max(time_left(), 1e-9)
+        nodes = _Nodes(
+            C=1.0, risk="log", scale=self.scale, random_state=self.random_state, n_threads=self.n_threads,
+            max_seconds=seconds,
+        )  # fmt: skip
         nodes.fit(rows_of(x, [np.flatnonzero(one >= 0) for one in known]), states)
         every = rows_of(x, [np.arange(len(one)) for one in known])
         shares = np.zeros((n_rows(every), n_classes))

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.deadline import Deadline, within
+from ssvm_dsl.errors import DataError, OptionError, OutOfTime
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.solution import Solution
@@ -26,11 +27,11 @@ from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import cliques, complete
 from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.answers import PredictionRequest, labellings, probabilities
-from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.choosing import LOG
 from ssvm_dsl.models.classes import input_of, n_rows
+from ssvm_dsl.plugin_api.executors import THREADS
 
 # -- pairs of labels -----------------------------------------------------------------------------------------------
 #
@@ -244,19 +245,22 @@ class MultiLabel(ReadyModel):
 
     # -- sets, or labels one by one ------------------------------------------------------------------------
 
-    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> Self:
         if not (isinstance(self.each, bool | np.bool_) or self.each == AUTO):
             raise OptionError(f"each must be True, False or 'auto', got {self.each!r}")
-        super()._fit_examples(X, Y, sample_weight, validation)
-        in_time = self._deadline is None or not self._deadline.over
+        super()._fit_examples(X, Y, sample_weight, validation, deadline)
         here = self.executor == THREADS and not isinstance(X, PartitionedDataset)
         pairs = "pair" in {factor.name for factor in self.model_.declaration.factors}
-        if self.each != AUTO or self.risk_ != LOG or not (in_time and here and pairs):
+        if self.each != AUTO or self.risk_ != LOG or deadline.over or not (here and pairs):
             return self
         step = -(-n_rows(X) // ROWS)
         some = X.iloc[::step] if is_frame(X) else X[::step]
-        sets = np.array(super()._labellings(some, PredictionRequest()))
-        shares = np.array(self._answers(some, probabilities, PredictionRequest(Task.MARGINALS)).listed)[:, :, 1]
+        try:
+            with within(deadline):
+                sets = np.array(super()._labellings(some, PredictionRequest()))
+                shares = np.array(self._answers(some, probabilities, PredictionRequest(Task.MARGINALS)).listed)[:, :, 1]
+        except OutOfTime:
+            return self
         together, alone = expected_f1(shares, sets), expected_f1(shares, shares > 0.5)
         if alone > together + GAIN:
             text = f"{ALONE}: the model expects an F1 of {alone:.3g} of them, and {together:.3g} of the likeliest sets"

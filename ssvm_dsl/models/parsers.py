@@ -10,6 +10,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.dims import Dim
@@ -22,8 +23,7 @@ from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import rules, spans
-from ssvm_dsl.learning.estimators.check_parameters import check_flag
-from ssvm_dsl.learning.estimators.fitting.limited import limited
+from ssvm_dsl.learning.estimators.parameters import check_flag
 from ssvm_dsl.learning.estimators.svm import either
 from ssvm_dsl.learning.pcfg import MaximumLikelihoodPCFG, word_class
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
@@ -153,17 +153,15 @@ class ConstituencyParser(ReadyModel):
             X, Y = _of_trees(X)
         return super().fit(X, Y, sample_weight, validation)
 
-    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> Self:
         if not self.baseline:
-            return super()._fit_examples(X, Y, sample_weight, validation)
+            return super()._fit_examples(X, Y, sample_weight, validation, deadline)
         if sample_weight is not None or validation is not None or isinstance(X, PartitionedDataset):
             raise OptionError("baseline=True counts in a list of trees: no sample_weight, validation or parts")
-        with limited(self):
-            X, Y = self._read(X, Y)
-            self.model_ = self._declaration(X, Y)
-            words = [[name for (name,) in one["words"]] for one in X]
-            counted = MaximumLikelihoodPCFG(self.model_, rare=0).fit(words, Y).svm_
-            self.fitted_ = counted.fitted_
+        X, Y = self._read(X, Y)
+        self.model_ = self._declaration(X, Y)
+        words = [[name for (name,) in one["words"]] for one in X]
+        self.fitted_ = MaximumLikelihoodPCFG(self.model_, rare=0).fit(words, Y).svm_.fitted_
         return self
 
     def predict(self, X: Any, **options: Any) -> Any:

@@ -31,6 +31,9 @@ class Shard(Protocol):
         """Read the examples and return the object that calls are made on."""
 
 
+#: Trains in this process: examples are not cut into shards.
+THREADS = "threads"
+
 #: A function of an opened shard and of what travels to it; importable, so that it can be pickled.
 ShardFunction = Callable[..., Any]
 

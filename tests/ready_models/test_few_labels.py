@@ -43,6 +43,16 @@ def test_few_labels_are_enough_where_neighbours_tell(likes):
     assert "unknown labels" in str(svm.report_)
 
 
+@pytest.mark.parametrize("seconds", [1e-9, 0.02, 0.2])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_time_limit_ends_the_completion_and_leaves_weights(seconds):
+    x, edges, y = blocks(likes=True)
+    partly = [int(c) if k % 4 == 0 else None for k, c in enumerate(y)]
+    svm = GraphLabeller(random_state=0, max_seconds=seconds).fit({"x": x, "edges": edges}, partly)
+    assert np.isfinite(svm.coef_).all()
+    assert len(svm.predict({"x": x, "edges": edges})) == len(y)
+
+
 def test_edges_that_tell_nothing_do_no_harm():
     rng = np.random.default_rng(0)
     y = np.arange(200) % 2

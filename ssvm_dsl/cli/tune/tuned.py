@@ -13,9 +13,9 @@ import numpy as np
 
 from ssvm_dsl.cli.tune.sources import TuningSource, plain_json
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
+from ssvm_dsl.files.regular_file import check_path
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.lang.arrays import is_number
-from ssvm_dsl.learning.estimators.check_parameters import check_path
 from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 from ssvm_dsl.learning.tuning.folds import Fold
 from ssvm_dsl.learning.tuning.grid import GridScores, NestedScores, described, inner_folds, tasks_of

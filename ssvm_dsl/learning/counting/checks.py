@@ -11,7 +11,7 @@ from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, is_number, real_array
 from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CERTIFICATES
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_strength
+from ssvm_dsl.learning.estimators.parameters import check_choice, check_strength
 
 SOLVERS = ("ncg", "sgd", "closed-form")
 STEP_RULES = ("decay", "smd")

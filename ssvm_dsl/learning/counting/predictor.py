@@ -12,7 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.files.regular_file import as_path
+from ssvm_dsl.files.regular_file import as_path, check_path
 from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.learning.counting.checks import check_predictor, inputs_of
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel, KernelFunction, expansion
@@ -25,7 +25,6 @@ from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
 from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.estimator import Estimator
-from ssvm_dsl.learning.estimators.check_parameters import check_path
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, convention, lam_of
@@ -176,7 +175,8 @@ class CountingPredictor(Estimator):
         self.dual_coef_: F64 = trained.alpha[self.support_]
         self.X_fit_, self.n_features_in_ = inputs[self.support_], inputs.shape[1]
         self._stream: Stream | None = None
-        warn_of(report.convergence_warning(self.tol))
+        if text := report.convergence_warning(self.tol):
+            warn_of(text)
         return self
 
     def partial_fit(self, X: Any, Y: Sequence[Any], sample_weight: Any = None) -> CountingPredictor:

@@ -195,12 +195,6 @@ def feature_seconds(
     return total
 
 
-def prediction_warning(need: Need, chosen: Plan, n: int, limit: float) -> str:
-    """Return the message before answers for n examples within a limit (``inf`` without); mostly empty."""
-    seconds = chosen.seconds * n / max(need.n_examples, 1)
-    return predict_cost_estimate(need, chosen, n).warning(limit) if seconds > min(limit, LONG) else ""
-
-
 def predict_cost_estimate(need: Need, chosen: Plan, n: int) -> CostEstimate:
     """Return the expected cost of answers for n examples, from the plan for the first few."""
     seconds = chosen.seconds * n / max(need.n_examples, 1)

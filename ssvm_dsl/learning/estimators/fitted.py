@@ -1,24 +1,72 @@
-"""``Fitted``: what an estimator knows after a fit - weights, what features learnt, certificate and report."""
+"""What a fit is asked for (``FitRequest``, ``TrainingTarget``), and what it leaves (``Fitted``, the report)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.features.encode import LearntFeatures
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport, eta_of
 from ssvm_dsl.learning.driver.progress import Progress, relative
+from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.driver.validation import scores_of
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.risks.factored import whose_marginals
 from ssvm_dsl.learning.risks.hinges.dual_loss import DualLossProblem
-from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.learning.risks.kinds import Problem, Risk
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingTarget:
+    """The objective on a grounded data set.
+
+    Parameters
+    ----------
+    risk : Risk
+    loss : LossTerm
+        The loss, with the truth.
+    facts : mapping
+        What else the risk depends on, as plain data and arrays: a checkpoint is continued with the same only.
+    """
+
+    risk: Risk
+    loss: LossTerm
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: Returns what is to be minimised on a grounded data set.
+TargetOf = Callable[[Grounded], TrainingTarget]
+
+
+@dataclass(frozen=True, eq=False)
+class FitRequest:
+    """What one call of ``fit`` was given.
+
+    Parameters
+    ----------
+    target_of : callable
+    sample_weight : array_like or None
+    held_out : pair or None
+        Examples for ``validation``.
+    deadline : Deadline
+        Its time began with the call.
+    times : Times
+    """
+
+    target_of: TargetOf
+    sample_weight: Any
+    held_out: Any
+    deadline: Deadline
+    times: Times = field(default_factory=Times)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,27 +7,22 @@ editors; a test holds these equal to the table.  The options of plug-ins are ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.files.regular_file import check_path
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.ir.need import Guarantee
-from ssvm_dsl.lang.arrays import is_number
+from ssvm_dsl.lang.arrays import describe, is_number
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import plain
-from ssvm_dsl.learning.estimators.check_parameters import (
-    check_choice,
-    check_epsilon,
-    check_path,
-    check_strength,
-)
-from ssvm_dsl.learning.objective import DEFAULT_C
+from ssvm_dsl.learning.objective import DEFAULT_C, DefaultC, is_hard
 from ssvm_dsl.learning.seeds import GENERATORS
-from ssvm_dsl.learning.shards.fit import THREADS
+from ssvm_dsl.plugin_api.executors import THREADS
 
 #: Refuses a value of a parameter: called with both, it raises an :class:`OptionError` that names the expected value.
 Rule = Callable[[Any, str], object]
@@ -73,7 +68,7 @@ def _count(least: int) -> Rule:
     """Return the rule for a whole number, or ``None``."""
 
     def rule(value: Any, name: str) -> None:
-        whole = is_number(value) and isinstance(value, int | np.integer)
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if value is not None and not (whole and value >= least):
             raise OptionError(f"{name} must be None or an int of at least {least}, got {value!r}")
 
@@ -102,7 +97,7 @@ def _model(value: Any, name: str) -> None:
 
 def _seed(value: Any, name: str) -> None:
     if not isinstance(value, GENERATORS):
-        _count(0)(value, name)
+        _not_negative_int(value, name)
 
 
 def _flag(value: Any, name: str) -> None:
@@ -142,12 +137,13 @@ def _new_file(value: Any, name: str) -> None:
 
 
 _options = _mapping("a dict of options by name, e.g. {'keep': 10}")
+_not_negative_int = _count(0)
 _positive = _number("a positive number", lambda value: value > 0)
 _not_negative = _number("a non-negative number", lambda value: value >= 0)
 
 #: All of them; ``C``, ``lam`` and ``l1`` are checked together (:func:`check_strength`).
 PARAMETERS: dict[str, EstimatorParameter] = {one.name: one for one in (
-    EstimatorParameter("model", None, "the declaration", _model),
+    EstimatorParameter("model", ..., "the declaration", _model),
     EstimatorParameter("epsilon", 0.0, "how far a value may be off for free", lambda value, name: check_epsilon(value)),
     EstimatorParameter("C", DEFAULT_C, "weight of the training errors"),
     EstimatorParameter("lam", None, "regularisation instead of C: 1 / (C n)"),
@@ -189,15 +185,130 @@ def without(*names: str) -> dict[str, EstimatorParameter]:
     return {name: one for name, one in PARAMETERS.items() if name not in names}
 
 
-def check_parameters(svm: Any, parameters: Mapping[str, EstimatorParameter]) -> None:
-    """Check the parameters of an estimator before anything is computed.
+def check_parameters(svm: Any, C: Any) -> None:
+    """Check the parameters of an estimator that differ from their defaults, before anything is computed.
+
+    Parameters
+    ----------
+    svm : StructuredEstimator
+    C : float
+        Its C; for one that the data are to choose, the default.
 
     Raises
     ------
     OptionError
         A parameter has a wrong value; the message names it, the expected and the actual value.
     """
-    for name, one in parameters.items():
-        if one.rule is not None:
-            one.rule(getattr(svm, name), name)
-    check_strength(svm._strength, svm.lam, svm.l1)
+    for name, one in svm._parameters.items():
+        value = getattr(svm, name)
+        if one.rule is not None and not (type(value) is type(one.default) and value == one.default):
+            one.rule(value, name)
+    check_strength(C, svm.lam, svm.l1)
+
+
+def check_strength(C: Any, lam: Any, l1: Any = 0.0) -> None:
+    """Refuse an invalid strength of regularisation, and both C and lam; lam may be 0 if l1 is given.
+
+    Raises
+    ------
+    OptionError
+        Names the expected value.
+    """
+    if lam is not None and not isinstance(C, DefaultC):
+        raise OptionError(f"C = {C!r} and lam = {lam!r} say the same thing (lam = 1 / (C n)); leave one out")
+    if not (is_number(l1) and 0 <= l1 < np.inf):
+        raise OptionError(f"l1 must be a non-negative number, got {l1!r}")
+    strength, name = (C, "C") if lam is None else (lam, "lam")
+    pure = bool(l1) and lam is not None and is_number(lam) and lam == 0
+    hard = is_hard(C, lam)
+    if hard and l1:
+        raise OptionError("hard margins (C = inf) take no L1 penalty; leave out l1, or choose a finite C")
+    if not (is_number(strength) and 0 < strength < np.inf) and not pure and not hard:
+        raise OptionError(f"{name} must be a positive number, got {strength!r}")
+
+
+def check_flag(value: Any, name: str) -> None:
+    """Refuse what is neither True nor False.
+
+    Raises
+    ------
+    OptionError
+        Names the parameter.
+    """
+    if not isinstance(value, bool | np.bool_):  # an array is neither
+        raise OptionError(f"{name} must be True or False, got {value!r}")
+
+
+def check_choice(value: Any, known: Iterable[str], name: str) -> None:
+    """Refuse a value that is not one of the words that a parameter may be.
+
+    Raises
+    ------
+    OptionError
+        Lists them.
+    """
+    words = list(known)
+    if not isinstance(value, str) or value not in words:  # an array would be compared entry by entry
+        raise OptionError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}")
+
+
+def check_validation(svm: Any, held_out: Any) -> None:
+    """Refuse held-out examples that are none, and parameters that do not go with them, or only with them.
+
+    Raises
+    ------
+    OptionError
+        Names the expected value.
+    """
+    if held_out is None:
+        if svm.patience != svm._parameters["patience"].default:
+            raise OptionError(f"patience={svm.patience} is for fit(..., validation=(...)), which is not given")
+        if svm.scoring is not None:
+            raise OptionError(f"scoring={svm.scoring!r} is for fit(..., validation=(...)), which is not given")
+        return
+    if not isinstance(held_out, tuple | list) or len(held_out) != 2:
+        raise OptionError(f"validation must be a pair, what score takes, e.g. (X, Y); got {describe(held_out)}")
+    if svm.checkpoint is not None:
+        raise OptionError("a fit with validation examples keeps no checkpoints; leave one of them out")
+
+
+def check_labels(
+    Y: Sequence[Any] | None, expected: str = "a list with the labels of each example", hint: str = "call fit(X, Y)"
+) -> Sequence[Any]:
+    """Return the labels; refuse to do without.
+
+    Raises
+    ------
+    DataError
+        They do not exist; the message says what to do.
+    """
+    if Y is None:
+        raise DataError("Y", expected=expected, found="None", hint=hint)
+    return Y
+
+
+def check_loss(model: type[Model]) -> None:
+    """Refuse a model without a loss.
+
+    Raises
+    ------
+    TrainingError
+        It declares none.
+    """
+    if model.declaration.loss is None:
+        raise TrainingError(f"model {model.__name__} declares no loss; add e.g. loss = Hamming(y)")
+
+
+def check_epsilon(epsilon: Any) -> tuple[float, float]:
+    """Return (below, above) of a width, or of a pair of them.
+
+    Raises
+    ------
+    OptionError
+        It is neither.
+    """
+    pair = tuple(epsilon) if isinstance(epsilon, tuple | list) else (epsilon, epsilon)
+    if len(pair) != 2 or not all(is_number(one) and 0 <= one < np.inf for one in pair):
+        text = f"epsilon must be a non-negative number, or two of them (below, above), got {epsilon!r}"
+        raise OptionError(text)
+    return float(pair[0]), float(pair[1])

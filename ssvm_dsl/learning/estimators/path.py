@@ -29,8 +29,8 @@ from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.learning.driver.certificate import REASONS
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.check_parameters import check_validation
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of
+from ssvm_dsl.learning.estimators.parameters import check_validation
 from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
 from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
@@ -14,13 +15,13 @@ from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, is_number, real_array
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_flag, check_labels, check_values
+from ssvm_dsl.learning.estimators.fitted import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
-from ssvm_dsl.learning.estimators.parameters import without
+from ssvm_dsl.learning.estimators.parameters import check_epsilon, check_flag, check_labels, without
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
@@ -136,9 +137,8 @@ checkpoint_seconds, latent_options
         """
         self._check()
         check_values(values, len(self._examples(X)))
-        deadline = Deadline(self.max_seconds or np.inf)
-        request = FitRequest(partial(self._target, values=values), sample_weight, validation, deadline)
-        fit(self, X, _given(Y), request, labels=False)
+        request = FitRequest(partial(self._target, values=values), sample_weight, validation, self._fit_deadline())
+        fit(self, X, _labellings_given(Y), request, labels=False)
         return self
 
     def partial_fit(
@@ -150,7 +150,8 @@ checkpoint_seconds, latent_options
         """
         self._check()
         check_values(values, len(self._examples(X)))
-        fit_more(self, X, _given(Y), FitRequest(partial(self._target, values=values), sample_weight, None, Deadline()))
+        request = FitRequest(partial(self._target, values=values), sample_weight, None, Deadline())
+        fit_more(self, X, _labellings_given(Y), request)
         return self
 
     def predict(self, X: Sequence[Any], *, time_limit: float | None = None) -> F64:
@@ -201,7 +202,37 @@ checkpoint_seconds, latent_options
         return regression_risk(np.zeros(0), (0.0, 0.0))
 
 
-def _given(Y: Sequence[Any] | None) -> Sequence[Any]:
+def check_values(values: Any, n: int) -> NDArray[np.float64]:
+    """Return the values of n examples.
+
+    Raises
+    ------
+    DataError
+        They are not n finite numbers.
+    """
+    expected = f"{n} numbers, one for each example"
+    if values is None:
+        raise DataError("values", expected=expected, found="None")
+    try:
+        numbers = as_floats(real_array(values))
+    except NotNumbers:
+        listed = isinstance(values, list | tuple | np.ndarray)
+        strange = next((i for i, value in enumerate(values) if not is_number(value)), None) if listed else None
+        if strange is None:
+            raise DataError("values", expected=expected, found=repr(values)) from None
+        hint = "" if isinstance(values[strange], str) else "labellings come after the values: fit(X, values, Y)"
+        came = repr(values[strange])
+        raise DataError("values", example=strange, expected="a finite number", found=came, hint=hint) from None
+    if numbers.shape != (n,):
+        raise DataError("values", expected=expected, found=f"shape {numbers.shape}")
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if len(wrong):
+        i = int(wrong[0])
+        raise DataError("values", example=i, expected="a finite number", found=repr(numbers[i].item()))
+    return numbers
+
+
+def _labellings_given(Y: Sequence[Any] | None) -> Sequence[Any]:
     """Return the labellings; refuse to do without."""
     hint = "call fit(X, values, Y): without the labelling that has the value, the risk is not convex"
     return check_labels(Y, "a list with the labelling of each example", hint)

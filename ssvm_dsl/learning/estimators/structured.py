@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,58 +18,55 @@ from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.durations import why_indivisible
 from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.inputs.validate import check_sequence
-from ssvm_dsl.deadline import Deadline, within
-from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, TimeLimitWarning, memory_for
-from ssvm_dsl.files.regular_file import as_path
+from ssvm_dsl.deadline import Deadline, pause, within
+from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, TimeLimitWarning
+from ssvm_dsl.files.regular_file import as_path, check_path
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict
-from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import Ask, open_session
-from ssvm_dsl.inference.threads import CallThreads
 from ssvm_dsl.io.model_file import read_model, write_model
-from ssvm_dsl.ir.features import Block
-from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import (
     BEST,
+    CHUNK,
     ON_MISSING,
     START_SECONDS,
-    UNLIMITED,
     AnswerParts,
-    BoundSummary,
+    KnownScores,
     PredictionRequest,
     call_threads,
-    chunk_size,
     joined,
     labellings,
     latent_states,
     most_labellings,
     of_unknown_worth,
+    open_answers,
     probabilities,
     ranked_labellings,
     readable,
+    scores_and_bounds,
+    unproved,
 )
 from ssvm_dsl.learning.driver.certificate import FitReport
-from ssvm_dsl.learning.driver.cost_estimate import prediction_warning
+from ssvm_dsl.learning.driver.cost_estimate import LONG, predict_cost_estimate
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.driver.trainer_choice import FitFacts, TrainerChoice, choose
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path
 from ssvm_dsl.learning.estimators.distinct import Listed, distinct_labellings, distinct_ranked, outputs_ranked
-from ssvm_dsl.learning.estimators.fitted import Fitted
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest
-from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, check_parameters
+from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
+from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, check_choice, check_parameters
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.weights import Weights, lay_weights
 from ssvm_dsl.learning.indexed import indexed
 from ssvm_dsl.learning.objective import is_hard
 from ssvm_dsl.learning.risks.kinds import Risk
-from ssvm_dsl.learning.seeds import Seed, seed_of
+from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.registry import loss_function
@@ -79,6 +77,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.report.explanation import Explanation, WhyNot
 
 T = TypeVar("T")
+
+#: Of calls without a time limit.
+NEVER = Deadline()
 
 
 class StructuredEstimator(Estimator):
@@ -121,7 +122,6 @@ class StructuredEstimator(Estimator):
     executor_options: dict[str, Any] | None
     fitted_: Fitted
     _parameters: ClassVar[Mapping[str, EstimatorParameter]]
-    _deadline: Deadline | None = None  # of the fit that this one is a part of
     _chosen: Mapping[str, str] = {}  # what the fit at hand chose by the data, and why
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -264,100 +264,89 @@ class StructuredEstimator(Estimator):
 
     # -- answers --------------------------------------------------------------------------------------
 
-    @memory_for("prediction", "ask for fewer examples at once, or set another backend")
     def _answers(
         self, X: Any, read: Callable[[Grounded, Solution], T], request: PredictionRequest = BEST
     ) -> AnswerParts[T]:
         """Return ``read(grounded chunk, its solution)`` for all examples, chunk by chunk, and what is known of scores.
 
-        Warns of answers that the time limit ended before they were proved best.
+        Warns of answers that the time limit ended before they were proved best, and of calls that take long.
 
         Raises
         ------
         MissingAnswerError
             Examples have no answer, and ``on_missing`` is ``"raise"``; the error carries the others' answers.
+        OutOfTime
+            The end of a call that this one is a part of has cut answers short: a fit does not learn from such.
         """
-        deadline = Deadline.of(request.time_limit) if self._deadline is None else self._deadline
-        check_choice(request.on_missing, ON_MISSING, "on_missing")
+        deadline = NEVER if request.time_limit is None else Deadline.of(request.time_limit)
+        if request.on_missing != "raise":
+            check_choice(request.on_missing, ON_MISSING, "on_missing")
         fitted = self.fitted_
         announce_compiling()
         X, request = self._as_asked(X, request)
         examples = self._examples(X)
-        n, task, size = len(examples), request.task, chunk_size(request.k)
-        truth, given = self._as_many(request.truth, "Y", n), self._as_many(request.given, "given", n)
-        bounds, missing, limited = list[BoundSummary](), MissingAnswers(task), deadline.limit < np.inf
-
-        def chunk(lo: int, executor: CallThreads) -> T:  # nothing of it is held when the next one is laid out
-            hi = min(lo + size, n)
-            labels, fixed = None if truth is None else truth[lo:hi], None if given is None else given[lo:hi]
-            with within(deadline) if limited else UNLIMITED:
-                grounded = self._ground(
-                    examples[lo:hi], labels, fitted.learnt, first=lo, whole=True, given=fixed, in_time=True,
-                    unseen=request.unseen,
-                )  # fmt: skip
-                if grounded.n_uncomputed:
-                    deadline.end()
-                self._check_blocks(grounded.parameters.blocks)
-                session = self._session(grounded, task, deadline, lo, n)
-            mine = deadline
-            if limited:
-                mine = deadline.share((hi - lo) / (n - lo)) if hi - lo < n else deadline
-                if grounded.program.constraints:  # a labelling of every example, should all time go
-                    mine = mine.share(1.0)
-                    mine.reserve = min(mine.left / 4.0, START_SECONDS * (hi - lo))
-            k = 1 if request.k == 1 else min(request.k, most_labellings(grounded.program))
-            asked = (grounded.parameters, session, executor, fitted.coef, task, k, lo, mine, missing)
-            solution = solve_batch(*asked)
-            if grounded.n_uncomputed and task is not Task.MARGINALS:
-                solution = of_unknown_worth(solution, hi - lo - grounded.n_uncomputed)
-            bounds.append(BoundSummary.of(solution))
-            if solution.complete:
-                return read(grounded, solution)
-            return readable(read, grounded, solution, without_answer(solution, task))
-
-        parts = list[T]()
+        n, task, size = len(examples), request.task, max(1, CHUNK // request.k)
+        truth = None if request.truth is None else self._as_many(request.truth, "Y", n)
+        given = None if request.given is None else self._as_many(request.given, "given", n)
+        parts, known, late = list[T](), list[KnownScores](), False
+        missing, limited = MissingAnswers(task), deadline.limit < np.inf
         with call_threads(self.n_threads) as executor:
             for lo in range(0, n, size):
-                parts.append(chunk(lo, executor))
-        known = bounds[0] if len(bounds) == 1 else BoundSummary.joined(bounds)
-        if self._deadline is not None and (known.open.any() or missing.without):
-            self._deadline.check()  # a fit does not learn from what its end has cut short
-        if missing.any and request.on_missing == "raise":
+                hi = min(lo + size, n)
+                with within(deadline) if limited else nullcontext():
+                    grounded = self._ground(
+                        examples[lo:hi], None if truth is None else truth[lo:hi], fitted.learnt, first=lo, whole=True,
+                        given=None if given is None else given[lo:hi], in_time=True, unseen=request.unseen,
+                    )  # fmt: skip
+                    parameters, program = grounded.parameters, grounded.program
+                    if parameters.blocks != fitted.blocks:
+                        raise self._of_others()
+                    ask = self._ask(task, lo)
+                    session = open_session(program, ask, parameters, grounded.kept)
+                if grounded.n_uncomputed:
+                    pause()
+                    deadline.end()
+                slow = ""
+                if lo == 0 and session.plan.seconds * n > min(deadline.limit, LONG) * hi:
+                    need = ask.need(parameters, program)
+                    slow = predict_cost_estimate(need, session.plan, n).warning(deadline.limit)
+                if slow:
+                    warn_caller(slow)
+                mine = deadline.share((hi - lo) / (n - lo)) if limited and hi - lo < n else deadline
+                if limited and program.constraints:  # a labelling of every example, should all time go
+                    mine = mine.share(1.0)
+                    mine.reserve = min(mine.left / 4.0, START_SECONDS * (hi - lo))
+                k = 1 if request.k == 1 else min(request.k, most_labellings(program))
+                asked = (parameters, session, executor, fitted.coef, task, k, lo, mine, missing)
+                solution = solve_batch(*asked)
+                if grounded.n_uncomputed and task is not Task.MARGINALS:
+                    solution = of_unknown_worth(solution, hi - lo - grounded.n_uncomputed)
+                if solution.complete:
+                    known.append(KnownScores(solution.score, solution.bound))
+                    parts.append(read(grounded, solution))
+                else:
+                    known.append(KnownScores(solution.score, solution.bound, open_answers(solution)))
+                    late = late or bool(known[-1].open.any())
+                    parts.append(readable(read, grounded, solution, without_answer(solution, task)))
+                del grounded, parameters, program, session, asked, solution  # before the next one is laid out
+        if late or missing.without:
+            pause()
+        if request.on_missing == "raise" and (missing.infeasible or missing.without):
             if missing.infeasible:
                 first = missing.infeasible[0]
                 missing.because(self._why_none(examples[first], None if given is None else given[first], deadline))
             missing.check(joined(parts))
-        if late := known.unproved():
-            text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
+        if late:
+            text = f"{unproved(known)}; raise time_limit, or look at predict(..., return_bounds=True)"
             warn_caller(text, TimeLimitWarning)
         return AnswerParts(parts, known)
 
-    def _session(self, grounded: Grounded, task: Task, deadline: Deadline, first: int, n: int) -> PlannedSession:
-        """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings.
+    def _ask(self, task: Task, first: int = 0) -> Ask:
+        """Return what is asked of a backend for predictions; the first example of a chunk has this number."""
+        return Ask(frozenset({task}), self.backend, self.backend_options, self._guarantee(), first=first)
 
-        Parameters
-        ----------
-        grounded : Grounded
-            The chunk.
-        task : Task
-        deadline : Deadline
-            That of the call, within which this runs.
-        first, n : int
-            The number of the chunk's first example, and of all examples: who asks for the first is told of long calls.
-        """
-
-        def announce(need: Need, chosen: Plan) -> None:
-            if slow := prediction_warning(need, chosen, n, deadline.limit):
-                warn_caller(slow)
-
-        ask = Ask(frozenset({task}), self.backend, self.backend_options, self._guarantee(), first=first)
-        listener = None if first else announce
-        return open_session(grounded.program, ask, grounded.parameters, grounded.kept, listener)
-
-    def _as_many(self, labels: Any, what: str, n: int) -> Sequence[Any] | None:
+    def _as_many(self, labels: Any, what: str, n: int) -> Sequence[Any]:
         """Return a list of labels as the model takes them; refuse one of another length."""
-        if labels is None:
-            return None
         checked = check_sequence(self._labels(labels), what)
         if len(checked) != n:
             raise DataError(what, expected=f"{n} examples, as in X", found=f"{len(checked)}")
@@ -380,7 +369,7 @@ class StructuredEstimator(Estimator):
         """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
         answers = self._answers(X, labellings, request)
         labels = indexed(self.model.declaration, X, answers.listed)
-        return (labels, answers.bounds.score, answers.bounds.bound) if return_bounds else labels
+        return (labels, *scores_and_bounds(answers.known)) if return_bounds else labels
 
     def predict_kbest(
         self,
@@ -412,17 +401,18 @@ class StructuredEstimator(Estimator):
     def _distinct(self, X: Any, request: PredictionRequest) -> list[Any]:
         """Return the k best labellings of each example, maximised over latent variables."""
         examples = self._examples(X)
-        given = self._as_many(request.given, "given", len(examples))
+        given = None if request.given is None else self._as_many(request.given, "given", len(examples))
 
         def ask(some: Sequence[Any], asked: PredictionRequest) -> list[Any]:
             return self._answers(some, distinct_ranked, asked).listed
 
-        @memory_for("prediction", "ask for fewer labellings, or set another backend")
         def by_outputs(i: int, deadline: Deadline) -> tuple[Listed, bool]:
             known = None if given is None else [given[i]]
             grounded = self._ground([examples[i]], None, self.fitted_.learnt, first=i, whole=True, given=known)
             with within(deadline):
-                session = self._session(grounded, Task.MAP, deadline, i, i + 1)
+                session = open_session(
+                    grounded.program, self._ask(Task.MAP, i), grounded.parameters, grounded.kept
+                )
             return outputs_ranked(grounded, session, grounded.parameters.scores(self.coef_), request.k, deadline)
 
         return distinct_labellings(examples, given, request, ask, by_outputs)
@@ -544,7 +534,6 @@ class StructuredEstimator(Estimator):
         except InfeasibleError as err:
             return WhyNot(best, None, str(err))
 
-    @memory_for("prediction_plan", "ask for fewer examples, or set another backend")
     def prediction_plan(self, X: Sequence[Any]) -> Plan:
         """Return how ``predict(X)`` finds its answers: which backend answers, and why.
 
@@ -555,10 +544,9 @@ class StructuredEstimator(Estimator):
         NoBackendError
             No backend can answer.
         """
-        grounded = self._laid_over(self._examples(X)[: chunk_size(1)])
-        return self._session(grounded, Task.MAP, Deadline(), 0, grounded.n_examples).plan
+        grounded = self._laid_over(self._examples(X)[:CHUNK])
+        return open_session(grounded.program, self._ask(Task.MAP), grounded.parameters, grounded.kept).plan
 
-    @memory_for("best_score", "ask for fewer examples at once, or set another backend")
     def best_score(self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None) -> F64:
         """Return the score of given labellings, of the best ones by default; ``shape (n,)``.
 
@@ -583,12 +571,12 @@ class StructuredEstimator(Estimator):
 
     def _check(self) -> None:
         """Refuse parameters that make no sense."""
-        check_parameters(self, self._parameters)
+        check_parameters(self, self.C)
 
-    @property
-    def _strength(self) -> float:
-        """``C``, which tells whether it was given."""
-        return self.C
+    def _fit_deadline(self) -> Deadline:
+        """Return the deadline of a fit that begins now; a limit that is no number is refused with other parameters."""
+        seconds = self.max_seconds
+        return Deadline(np.inf if seconds is None or not is_number(seconds) else float(seconds))
 
     def _risk(self) -> Risk:
         """Return the risk that is minimised, without its data."""
@@ -605,11 +593,9 @@ class StructuredEstimator(Estimator):
         """Return examples, and what is asked of them, where users may write both in more ways."""
         return X, request
 
-    def _check_blocks(self, blocks: tuple[Block, ...]) -> None:
-        """Refuse data whose weights are not the fitted ones."""
-        mine = self.fitted_.blocks
-        if blocks is not mine and blocks != mine:
-            raise OptionError("the weights are those of another model, or of other learnt features; fit again")
+    def _of_others(self) -> OptionError:
+        """Return the error for data whose weights are not the fitted ones."""
+        return OptionError("the weights are those of another model, or of other learnt features; fit again")
 
     def _examples(self, X: Any) -> Sequence[Any]:
         """Return X if it is a list of examples, or a sparse matrix with a row for each."""
@@ -649,13 +635,9 @@ class StructuredEstimator(Estimator):
     def _laid_over(self, examples: Any, labels: Any = None) -> Grounded:
         """Return the model laid over examples for its weights."""
         grounded = self._ground(examples, labels, self.fitted_.learnt, whole=True)
-        self._check_blocks(grounded.parameters.blocks)
+        if grounded.parameters.blocks != self.fitted_.blocks:
+            raise self._of_others()
         return grounded
-
-    @property
-    def _seed(self) -> int | None:
-        """``random_state`` as a number of Python, which files can hold."""
-        return seed_of(self.random_state)
 
     def _trainer(
         self, grounded: Grounded | None = None, *, shards: bool = False, keeps_shards: bool = True,
@@ -666,9 +648,9 @@ class StructuredEstimator(Estimator):
         if grounded is not None:
             n, dim = grounded.n_examples, grounded.parameters.dim
             single = grounded.program.n_variables == n
-        free = [value for value in (self.regularization or {}).values() if is_number(value) and value == 0]
+        free = self.regularization and any(is_number(one) and one == 0 for one in self.regularization.values())
         facts = FitFacts(
-            self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n, dim, single, shards,
+            self._risk(), float(self.power), self.l1 > 0.0, bool(self.lam != 0 and not free), n, dim, single, shards,
             keeps_shards, stream, is_hard(self.C, self.lam),
         )  # fmt: skip
         return choose(self.trainer, self.trainer_options, facts)
@@ -749,7 +731,6 @@ class StructuredEstimator(Estimator):
         raise OptionError(f"to_html: X and Y are for estimators that predict labels, not {type(self).__name__}")
 
     @classmethod
-    @memory_for("reading the model", "it does not fit this machine")
     def load(cls, path: str | Path, *, trusted: bool | Iterable[str] = False) -> Self:
         """Return the model of a file, as it was when it was saved.
 

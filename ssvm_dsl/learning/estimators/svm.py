@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +25,18 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.answers import ON_MISSING, PredictionRequest, call_threads, losses
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_flag, check_labels, check_loss
+from ssvm_dsl.learning.estimators.fitted import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
 from ssvm_dsl.learning.estimators.fitting.infeasible import Trainable, trainable
 from ssvm_dsl.learning.estimators.fitting.latent import LatentOptions, begun
-from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.fitting.over_shards import (
     ask_all,
     fit_over_shards,
     labellings_of_parts,
     losses_of_parts,
 )
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
-from ssvm_dsl.learning.estimators.fitting.training import labelled_problem, training_problem
-from ssvm_dsl.learning.estimators.parameters import RAISE, without
+from ssvm_dsl.learning.estimators.fitting.training import planned_run
+from ssvm_dsl.learning.estimators.parameters import RAISE, check_choice, check_flag, check_labels, check_loss, without
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.indexed import indexed
@@ -49,8 +46,8 @@ from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
 from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.learning.shards.answers import Write, answers_of, labellings_of
-from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
+from ssvm_dsl.plugin_api.executors import THREADS
 
 T = TypeVar("T")
 
@@ -204,7 +201,7 @@ class StructuredSVM(StructuredEstimator):
         validation: tuple[Sequence[Any], Sequence[Any]] | None = None,
         *,
         y: Sequence[Any] | None = None,
-    ) -> StructuredSVM:
+    ) -> Self:
         """Learn the weights.
 
         Parameters
@@ -233,17 +230,18 @@ class StructuredSVM(StructuredEstimator):
         ModelError
             The model has nothing to score with, or nothing to predict.
         """
+        return self._fit_examples(X, either(Y, y, "fit"), sample_weight, validation, self._fit_deadline())
+
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> Self:
+        """Learn the weights within a deadline."""
         self._check()
         check_loss(self.model)
-        Y = either(Y, y, "fit")
-        with limited(self) as deadline:
-            request = FitRequest(self._target, sample_weight, validation, deadline)
-            if self.executor != THREADS or isinstance(X, PartitionedDataset):
-                fit_over_shards(self, X, Y, request)
-                return self
-            with within(deadline):
-                data = self._trainable(X, _given(Y), sample_weight)
-            fit(self, data.X, data.Y, replace(request, sample_weight=data.sample_weight))
+        if self.executor != THREADS or isinstance(X, PartitionedDataset):
+            fit_over_shards(self, X, Y, FitRequest(self._target, sample_weight, validation, deadline))
+            return self
+        with within(deadline):
+            data = self._trainable(X, check_labels(Y), sample_weight)
+        fit(self, data.X, data.Y, FitRequest(self._target, data.sample_weight, validation, deadline))
         return self
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -259,7 +257,7 @@ class StructuredSVM(StructuredEstimator):
         """
         self._check()
         check_loss(self.model)
-        data = self._trainable(X, _given(Y), sample_weight)
+        data = self._trainable(X, check_labels(Y), sample_weight)
         fit_more(self, data.X, data.Y, FitRequest(self._target, data.sample_weight, None, Deadline()))
         return self
 
@@ -300,9 +298,8 @@ class StructuredSVM(StructuredEstimator):
 
     def _shard_problem(self, grounded: Grounded, sample_weight: Any, deadline: Deadline | None = None) -> Problem:
         """Return the training problem of examples, without a backend where time is up before there is one."""
-        target, n, until = self._target(grounded), grounded.n_examples, deadline or Deadline()
-        asked = target, Threads(), self._trainer().spec, sample_weight, n, until
-        return training_problem(self, grounded, *asked, part=True)[0]
+        request = FitRequest(self._target, sample_weight, None, deadline or Deadline())
+        return planned_run(self, grounded, request, self._trainer(), Threads(), part=True).problem
 
     # -- prediction ------------------------------------------------------------------------------------
 
@@ -436,7 +433,7 @@ class StructuredSVM(StructuredEstimator):
         self, X: Sequence[Any], Y: Sequence[Any], *, time_limit: float | None = None, on_missing: str = "raise"
     ) -> Any:
         """Return the labels with the unknown ones predicted: ``predict(X, given=Y)``."""
-        given = _given(Y, "complete")
+        given = check_labels(Y, hint="call complete(X, Y)")
         return self._labellings(X, PredictionRequest(time_limit=time_limit, given=given, on_missing=on_missing))
 
     def score(
@@ -532,12 +529,13 @@ class StructuredSVM(StructuredEstimator):
             text = f"loss_augmented: risk '{self.risk}' is no maximum over labellings"
             raise OptionError(f"{text}; risk='margin', 'slack', 'hm' and 'perceptron' are")
         grounded = self._ground(self._examples([x]), self._labels([y]), self.fitted_.learnt)
-        self._check_blocks(grounded.parameters.blocks)
+        if grounded.parameters.blocks != self.fitted_.blocks:
+            raise self._of_others()
         request = FitRequest(self._target, None, None, Deadline())
         with call_threads(self.n_threads) as executor:
             if grounded.declaration.latents:
                 grounded = begun(self, grounded, LatentOptions(), executor, request.deadline, self.coef_)
-            problem = labelled_problem(self, grounded, request, self._trainer(grounded).spec, executor)[0]
+            problem = planned_run(self, grounded, request, self._trainer(grounded), executor).problem
             assert isinstance(problem, MarginProblem)
             planes = problem.oracle(self.coef_)
         labels = indexed(self.model.declaration, [x], grounded.layout.decode(planes.labels))[0]
@@ -631,7 +629,7 @@ class StructuredSVM(StructuredEstimator):
     # -- losses of predictions ---------------------------------------------------------------------------
 
     def _example_losses(self, X: Any, Y: Any) -> F64:
-        request = PredictionRequest(truth=_given(Y, "to_html"), unseen=True)
+        request = PredictionRequest(truth=check_labels(Y, hint="call to_html(X, Y)"), unseen=True)
         lost = self._of_predictions(self._examples(X), lambda *chunk: losses(*chunk)[0], request)
         return np.concatenate(lost)
 
@@ -654,7 +652,7 @@ class StructuredSVM(StructuredEstimator):
                 odd.update(grounded.unseen.counts)
             return losses(grounded, solution)
 
-        request = PredictionRequest(time_limit=time_limit, truth=_given(Y, "score"), unseen=True)
+        request = PredictionRequest(time_limit=time_limit, truth=check_labels(Y, hint="call score(X, Y)"), unseen=True)
         parts = self._of_predictions(X, judged, request)
         warn_of_unseen(odd)
         lost_parts, largest = zip(*parts, strict=True)
@@ -666,8 +664,3 @@ def either(Y: Any, y: Any, method: str) -> Any:
     if Y is not None and y is not None:
         raise KeywordError(f"{method}: the labels are given twice, as Y and as y")
     return Y if y is None else y
-
-
-def _given(Y: Sequence[Any] | None, method: str = "fit") -> Sequence[Any]:
-    """Return the labels; refuse to do without."""
-    return check_labels(Y, "a list with the labels of each example", f"call {method}(X, Y)")

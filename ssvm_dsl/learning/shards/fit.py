@@ -27,14 +27,11 @@ from ssvm_dsl.learning.shards.recipe import (
     facts_with_its_own,
     learnt_of,
 )
-from ssvm_dsl.plugin_api.executors import ShardExecutor, ShardFunction
+from ssvm_dsl.plugin_api.executors import THREADS, ShardExecutor, ShardFunction
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
-
-#: Trains in this process: examples are not cut into shards.
-THREADS = "threads"
 
 
 @dataclass(frozen=True, eq=False)

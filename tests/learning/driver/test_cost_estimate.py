@@ -119,7 +119,8 @@ def test_fit_and_predict_warn_before_they_begin(monkeypatch):
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", category=__import__("sklearn.exceptions").exceptions.ConvergenceWarning)
         svm.fit(X, Y).predict(X)
-    monkeypatch.setattr("ssvm_dsl.learning.driver.cost_estimate.LONG", 1e-9)
+    for module in ("driver.cost_estimate", "estimators.structured"):
+        monkeypatch.setattr(f"ssvm_dsl.learning.{module}.LONG", 1e-9)
     with pytest.warns(UserWarning, match="this fit may take about .* junction-tree needs about .* for 3 examples"):
         svm.fit(X, Y)
     with pytest.warns(UserWarning, match="this prediction may take about"):

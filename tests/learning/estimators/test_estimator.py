@@ -22,7 +22,7 @@ from ssvm_dsl import Cost, Dim, Factor, Hamming, Input, Label, Model, Structured
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
 from ssvm_dsl.inference import batch
-from ssvm_dsl.learning import answers
+from ssvm_dsl.learning.estimators import structured
 
 
 class Sequence(Model):
@@ -242,7 +242,7 @@ def test_weight_two_is_the_example_twice_and_weight_zero_none_at_all(trainer):
 @pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
 def test_threads_change_nothing(trainer, backend, monkeypatch):
     monkeypatch.setattr(batch, "PART_STATES", 40)
-    monkeypatch.setattr(answers, "CHUNK", 25)
+    monkeypatch.setattr(structured, "CHUNK", 25)
     options = {"trainer": trainer, "backend": backend, "max_passes": 6}
     options["trainer_options"] = {"order": "batch"} if trainer == "subgradient" else {}
     one, *others = [fit(n_threads=n, **options) for n in (1, 3, None)]
@@ -258,7 +258,7 @@ def test_parts_change_nothing_but_rounding(monkeypatch):
     svm = trained()
     whole = svm.predict(X), svm.best_score(X), svm.predict_marginals(X), svm.predict_kbest(X, 2), svm.score(X, Y)
     monkeypatch.setattr(batch, "PART_STATES", 30)
-    monkeypatch.setattr(answers, "CHUNK", 7)
+    monkeypatch.setattr(structured, "CHUNK", 7)
     for a, b in zip(whole[0], trained().predict(X), strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_allclose(trained().best_score(X), whole[1], rtol=1e-12)

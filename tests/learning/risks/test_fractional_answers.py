@@ -63,7 +63,7 @@ def test_by_default_there_are_labellings_with_their_own_scores_and_the_plan_says
 
 
 def test_numbers_are_those_of_the_whole_list(monkeypatch):
-    monkeypatch.setattr("ssvm_dsl.learning.answers.CHUNK", 2)
+    monkeypatch.setattr("ssvm_dsl.learning.estimators.structured.CHUNK", 2)
     svm = frustrated("lp", rounding="none")
     with pytest.raises(NoLabellingError, match=r"1 of 4 examples \(number 3\)"):
         svm.predict([X[1], X[1], X[1], X[0]])

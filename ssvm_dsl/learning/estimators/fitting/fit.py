@@ -10,27 +10,25 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
 from ssvm_dsl.deadline import within
-from ssvm_dsl.errors import OptionError, TrainingError, memory_for
+from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.answers import call_threads
 from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
-from ssvm_dsl.learning.estimators.check_parameters import check_validation
-from ssvm_dsl.learning.estimators.fitted import Fitted, report_of
+from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted, report_of
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import convergence_warning, uncomputed_warning, warn_of
 from ssvm_dsl.learning.estimators.fitting.latent import begun, checked_stream, train_with_latents
 from ssvm_dsl.learning.estimators.fitting.remarks import scale_warning, warn_of_missed, warn_of_unknown
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest
 from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.fitting.training import (
     TrainingRun,
-    labelled_problem,
+    planned_run,
     run_trainer,
-    training_problem,
-    unit_of,
 )
+from ssvm_dsl.learning.estimators.parameters import check_validation
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import convention
+from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import TrainerSpec, named_options
@@ -38,7 +36,6 @@ from ssvm_dsl.registry import registry
 from ssvm_dsl.report.notices import announce_compiling
 
 
-@memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
 def fit(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest, labels: bool = True) -> None:
     """Learn the weights of an estimator, whose parameters are checked, from labelled examples.
 
@@ -72,23 +69,22 @@ def fit(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest, labels: b
         if uneven := scale_warning(grounded, trainer.spec):
             warn_caller(uneven)
         if grounded.declaration.latents:
-            trained, more = train_with_latents(svm, grounded, request, trainer, executor, start)
+            run, more = train_with_latents(svm, grounded, request, trainer, executor, start)
         else:
-            problem, estimate, target = labelled_problem(svm, grounded, request, trainer.spec, executor)
+            run, more = planned_run(svm, grounded, request, trainer, executor), {}
             grounded = replace(grounded, loss=None)  # it is as large as the scores
-            progress = run_trainer(svm, grounded, problem, estimate, target, trainer, request, start)
-            trained, more = TrainingRun(progress, problem, target, trainer), {}
-    text = take(svm, grounded, trained, request, followed, more)
+            run_trainer(svm, grounded, run, request, start)
+    text = take(svm, grounded, run, request, followed, more)
     if missing:
         text = f"{uncomputed_warning(missing, grounded.n_examples, last is not None)}; {text}"
         if last is not None:  # nothing is known of these weights on data without features
             svm.fitted_ = replace(svm.fitted_, coef=last.coef).of_unknown_objective()
-    warn_of(text)
+    if text:
+        warn_of(text)
     if labels and not missing:
-        warn_of_missed(svm, X, Y, grounded)
+        warn_of_missed(svm, grounded, run, deadline)
 
 
-@memory_for("partial_fit", "give it smaller batches")
 def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> None:
     """Learn one pass over a batch of a stream of labelled examples; parameters are checked."""
     announce_compiling()
@@ -101,9 +97,8 @@ def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> N
     stream = None if last is None else last.stream
     grounded = svm._ground(X, Y, fitted=None if last is None or stream is None else last.learnt)
     svm._choose_alone(grounded)
-    target = request.target_of(grounded)
     settings: dict[str, Any] = {"trainer": name, "trainer_options": named_options(options)}
-    settings |= {"random_state": svm._seed, "risk": target.risk.name, "power": float(svm.power)}
+    settings |= {"random_state": seed_of(svm.random_state), "risk": svm._risk().name, "power": float(svm.power)}
     if last is not None and stream is not None:
         stream.check(settings)
         if last.blocks != grounded.parameters.blocks:
@@ -111,30 +106,29 @@ def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> N
     elif last is not None:
         text = "partial_fit starts a new stream at weights of 0 and discards the weights of the last fit"
         warn_caller(f"{text} (a loaded stream continues from its saved state)")
-    seen, deadline = grounded.n_examples + (0 if stream is None else stream.n_seen), request.deadline
+    seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
     with call_threads(svm.n_threads) as executor:
         if grounded.declaration.latents:
             how = checked_stream(spec, svm.latent_options)
-            grounded = begun(svm, grounded, how, executor, deadline, None if stream is None else svm.coef_)
-            target = request.target_of(grounded)
-        problem, _ = training_problem(
-            svm, grounded, target, executor, spec, request.sample_weight, seen, deadline
-        )
+            grounded = begun(svm, grounded, how, executor, request.deadline, None if stream is None else svm.coef_)
+        run = planned_run(svm, grounded, request, trainer, executor, n=seen)
+        problem = run.problem
         with contained(f"trainer '{name}'"):
-            method = spec.load()(**options, random_state=svm._seed)
+            method = spec.load()(**options, random_state=seed_of(svm.random_state))
             learnt = method.partial(problem, None if stream is None else stream.state())
         w, state = check_weights(learnt, problem.dim, name)
-        progress = Progress(w, n_passes=1.0 + 1.0, reason="stream")  # one to learn, one to look at the objective
+        n_passes = 1.0 + 1.0  # one to learn, one to look at the objective
+        progress = run.progress = Progress(w, n_passes=n_passes, reason="stream")
         progress.value(problem.evaluation(w), problem)
         progress.tightness = problem.tightness(w)
         progress.oracle_seconds = problem.oracle_seconds
         request.times.add(problem.oracle_seconds, progress)
-        take(svm, grounded, TrainingRun(progress, problem, target, trainer), request)
+        take(svm, grounded, run, request)
         svm.fitted_ = replace(svm.fitted_, stream=Stream.of(name, settings, seen, state))
 
 
 def take(
-    svm: StructuredEstimator, data: Grounded | ShardedData, trained: TrainingRun, request: FitRequest,
+    svm: StructuredEstimator, data: Grounded | ShardedData, run: TrainingRun, request: FitRequest,
     followed: bool | None = None, more: Mapping[str, Any] | None = None,
 ) -> str:  # fmt: skip
     """Give an estimator its weights, certificate and report; return the text of a warning.
@@ -143,17 +137,17 @@ def take(
     ----------
     svm : StructuredEstimator
     data : Grounded or ShardedData
-    trained : TrainingRun
+    run : TrainingRun
     request : FitRequest
     followed : bool or None
         Whether the fit began right after one that Ctrl-C had ended: then Ctrl-C is to end the loop that calls it.
     more : mapping, optional
         Other fields of the report.
     """
-    progress, problem, trainer = trained.progress, trained.problem, trained.trainer
+    progress, problem = run.progress, run.problem
     chosen = {**kernel_ranks(data.fitted), **svm._chosen}
     words = convention(svm.C, svm.lam, l1=svm.l1)
-    report = report_of(progress, problem, trainer, words, unit_of(svm, problem), chosen)
+    report = report_of(progress, problem, run.trainer, words, run.unit(svm), chosen)
     if more:
         report = replace(report, **{**more, "chosen": {**chosen, **more.get("chosen", {})}})
     report = request.times.with_times(report, request.deadline)
@@ -162,4 +156,4 @@ def take(
     interrupted = progress.reason == "interrupt" and followed is not None
     if interrupted and (ends_the_caller(bool(followed)) or progress.interrupted_twice):
         raise KeyboardInterrupt
-    return convergence_warning(report, svm.tol, trainer.spec, trained.target.risk, problem, progress)
+    return convergence_warning(report, svm.tol, run.trainer.spec, run.risk, problem, progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import numpy as np
 
@@ -72,14 +73,13 @@ class ConvergenceWarning(UserWarning):
 
 
 def warn_of(text: str) -> None:
-    """Warn the caller of ``fit`` that it did not converge; do nothing for an empty text.
+    """Warn the caller of ``fit`` that it did not converge.
 
     The warning is scikit-learn's where that is loaded, so that filters of it apply.  Nobody has one where it is not,
     and to import it takes longer than many fits, and than the time within which a second Ctrl-C ends a loop of them.
     """
-    if text:
-        loaded = sys.modules.get("sklearn.exceptions")
-        warn_caller(text, getattr(loaded, "ConvergenceWarning", ConvergenceWarning))
+    loaded = sys.modules.get("sklearn.exceptions")
+    warn_caller(text, getattr(loaded, "ConvergenceWarning", ConvergenceWarning))
 
 
 def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
@@ -147,8 +147,8 @@ def _scale_advice(problem: Problem) -> str:
     return f"{text}: numbers this large cost scores their digits; {SCALE[most.dense]}"
 
 
-def refuse_excess(accuracy: Accuracy) -> None:
-    """Refuse features, and a regularisation, with which squares and sums overflow.
+def refuse_excess(accuracy: Accuracy) -> NoReturn:
+    """Refuse features, or a regularisation, with which squares and sums overflow.
 
     Raises
     ------
@@ -157,10 +157,9 @@ def refuse_excess(accuracy: Accuracy) -> None:
     OptionError
         Features are of usual size, and C is too large.
     """
-    if accuracy.overflows:
-        most = accuracy.largest()
-        if most is None or abs(most.value) < LARGE:
-            found = f"lam is {accuracy.objective.lam:.3g} (1 / (C n) where C is given)"
-            raise OptionError(f"{found}, so small that the objective overflows: choose a smaller C, or a larger lam")
-        expected, found = "numbers whose products and sums stay finite", f"{most.value:.6g}"
-        raise DataError(most.source, example=most.example, expected=expected, found=found, hint=SCALE[most.dense])
+    most = accuracy.largest()
+    if most is None or abs(most.value) < LARGE:
+        found = f"lam is {accuracy.objective.lam:.3g} (1 / (C n) where C is given)"
+        raise OptionError(f"{found}, so small that the objective overflows: choose a smaller C, or a larger lam")
+    expected, found = "numbers whose products and sums stay finite", f"{most.value:.6g}"
+    raise DataError(most.source, example=most.example, expected=expected, found=found, hint=SCALE[most.dense])

@@ -33,12 +33,12 @@ from ssvm_dsl.ir.features import FeatureMap
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.lang.outputs.labels import Latent
-from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest
-from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, labelled_problem, run_trainer, unit_of
+from ssvm_dsl.learning.estimators.fitted import FitRequest
+from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, planned_run, run_trainer
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
+from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
@@ -112,25 +112,6 @@ class LatentOptions:
             raise OptionError(f"latent_options: {text}; leave them out: {cure} problems")
 
 
-@dataclass(eq=False)
-class LatentRun:
-    """Rounds of completing and fitting from one beginning.
-
-    Parameters
-    ----------
-    progress : Progress
-        The last fit.
-    problem : Problem
-        Its convex problem.
-    objectives : list of float
-        J after each fit and each completion; it never rises.
-    """
-
-    progress: Progress
-    problem: Problem
-    objectives: list[float]
-
-
 def train_with_latents(
     svm: StructuredEstimator, grounded: Grounded, request: FitRequest, trainer: TrainerChoice, executor: Executor,
     start: F64 | None,
@@ -144,54 +125,63 @@ def train_with_latents(
     if trainer.spec.completes:
         options.require_one_start(trainer.spec)
         data = begun(svm, grounded, options, executor, request.deadline, start)
-        problem, estimate, target = labelled_problem(svm, data, request, trainer.spec, executor)
-        progress = run_trainer(svm, data, problem, estimate, target, trainer, request, start)
-        return TrainingRun(progress, problem, target, trainer), {}
-    best: LatentRun | None = None
+        return run_trainer(svm, data, planned_run(svm, data, request, trainer, executor), request, start), {}
+    best: tuple[TrainingRun, list[float]] | None = None
     repeats = options.restarts is None and start is None and begins_at_random(grounded, options)
     ends: list[float] = []
     for restart in range(MOST_STARTS if repeats else options.restarts or 1):
-        run = _rounds(svm, grounded, request, trainer, executor, start if restart == 0 else None, options, restart)
-        best = run if best is None or run.objectives[-1] < best.objectives[-1] else best
-        ends.append(run.objectives[-1])
+        first = start if restart == 0 else None
+        run, objectives = _rounds(svm, grounded, request, trainer, executor, first, options, restart)
+        best = (run, objectives) if best is None or objectives[-1] < min(ends) else best
+        ends.append(objectives[-1])
         if run.progress.reason in ("interrupt", "callback") or request.deadline.over:
             break
         if repeats and np.sum(np.array(ends) <= min(ends) + SAME * abs(min(ends))) > 1:
             break
     assert best is not None
-    unit = unit_of(svm, best.problem)
-    more: dict[str, Any] = {"latent_objectives": tuple(unit * value for value in best.objectives)}
+    run, objectives = best
+    unit = run.unit(svm)
+    more: dict[str, Any] = {"latent_objectives": tuple(unit * value for value in objectives)}
     if repeats:
         lowest, highest = (number_text(unit * value, ".4g") for value in (min(ends), max(ends)))
         text = f"{len(ends)} starts from random weights end at objectives from {lowest} to {highest}"
         more["chosen"] = {"restarts": text}
-    return TrainingRun(best.progress, best.problem, target, trainer), more
+    return run, more
 
 
 def _rounds(
     svm: StructuredEstimator, grounded: Grounded, request: FitRequest, trainer: TrainerChoice, executor: Executor,
     start: F64 | None, how: LatentOptions, seed: int,
-) -> LatentRun:  # fmt: skip
-    """Complete latent variables and fit in turn until neither changes much, or time is up."""
+) -> tuple[TrainingRun, list[float]]:  # fmt: skip
+    """Complete latent variables and fit in turn until neither changes much, or time is up.
+
+    Returns
+    -------
+    run : TrainingRun
+        The last fit.
+    objectives : list of float
+        J after each fit and each completion; it never rises.
+    """
     deadline, complete_at = request.deadline, _completer(svm, grounded, executor, request.deadline)
-    w, states = start, beginning(grounded, how, seed + (svm._seed or 0), start, complete_at)
-    run: LatentRun | None = None
+    w, states = start, beginning(grounded, how, seed + (seed_of(svm.random_state) or 0), start, complete_at)
+    kept: TrainingRun | None = None
+    objectives: list[float] = []
     for _ in range(how.rounds):
-        if run is not None and deadline.over:
-            run.progress.unsettled = "stopped at max_seconds"
+        if kept is not None and deadline.over:
+            kept.progress.unsettled = "stopped at max_seconds"
             break
         data = completed(grounded, states)
-        problem, estimate, target = labelled_problem(svm, data, request, trainer.spec, executor)
-        before = np.inf if w is None else objective_in_time(problem, w, deadline)
-        if run is not None:
-            run.objectives.append(min(before, run.objectives[-1]))
-            if run.objectives[-2] - before <= svm.tol * abs(before):
+        run = planned_run(svm, data, request, trainer, executor)
+        before = np.inf if w is None else objective_in_time(run.problem, w, deadline)
+        if kept is not None:
+            objectives.append(min(before, objectives[-1]))
+            if objectives[-2] - before <= svm.tol * abs(before):
                 break
-        progress = run_trainer(svm, data, problem, estimate, target, trainer, request, w)
-        if run is not None and progress.comparable > before:  # less than a tolerance was left to gain
+        progress = run_trainer(svm, data, run, request, w).progress
+        if kept is not None and progress.comparable > before:  # less than a tolerance was left to gain
             break
-        objectives = [] if run is None else run.objectives
-        run = LatentRun(progress, problem, [*objectives, progress.comparable])
+        kept = run
+        objectives.append(progress.comparable)
         if progress.reason in ("interrupt", "callback"):
             break
         w, old = progress.w, states
@@ -203,10 +193,10 @@ def _rounds(
             break
         states = found
     else:
-        assert run is not None
-        run.progress.unsettled = f"stopped after rounds={how.rounds} (latent_options)"
-    assert run is not None
-    return run
+        assert kept is not None
+        kept.progress.unsettled = f"stopped after rounds={how.rounds} (latent_options)"
+    assert kept is not None
+    return kept, objectives
 
 
 def begun(
@@ -215,7 +205,7 @@ def begun(
 ) -> Grounded:  # fmt: skip
     """Return the data in which the states that latent variables begin with are true."""
     complete_at = _completer(svm, grounded, executor, deadline)
-    return completed(grounded, beginning(grounded, how, svm._seed or 0, start, complete_at))
+    return completed(grounded, beginning(grounded, how, seed_of(svm.random_state) or 0, start, complete_at))
 
 
 def _completer(

@@ -18,18 +18,16 @@ from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_labels, check_validation
-from ssvm_dsl.learning.estimators.fitted import Fitted
+from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
 from ssvm_dsl.learning.estimators.fitting.fit import take
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, run_trainer
+from ssvm_dsl.learning.estimators.parameters import check_choice, check_labels, check_validation
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import check_sample_weight, is_hard, require_weight
 from ssvm_dsl.learning.risks.kinds import check_convex, check_pairing
 from ssvm_dsl.learning.shards.answers import PartAnswer, answers_of, ask_parts, labellings_of, losses_of
 from ssvm_dsl.learning.shards.fit import (
-    THREADS,
     ShardedData,
     Strength,
     check_shards,
@@ -38,7 +36,7 @@ from ssvm_dsl.learning.shards.fit import (
     shard_problem,
 )
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, parts_of
-from ssvm_dsl.plugin_api.executors import ShardFunction
+from ssvm_dsl.plugin_api.executors import THREADS, ShardFunction
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.report.notices import announce_compiling, tell_workers
 
@@ -58,7 +56,7 @@ def fit_over_shards(svm: StructuredEstimator, X: Any, Y: Any, request: FitReques
     """Learn the weights of an estimator, whose parameters are checked, from examples that an executor has in shards."""
     sample_weight, named = request.sample_weight, dict[str, list[str]]()
     if not isinstance(X, PartitionedDataset):
-        X, Y = svm._examples(X), check_labels(Y, "a list with the labels of each example", "call fit(X, Y)")
+        X, Y = svm._examples(X), check_labels(Y)
         X, named = arrays_of_frames(svm.model.declaration, X)
         if named and request.held_out is not None and len(request.held_out) == 2:
             held_out = arrays_of_frames(svm.model.declaration, svm._examples(request.held_out[0]), named)[0]
@@ -91,18 +89,19 @@ def fit_over_shards(svm: StructuredEstimator, X: Any, Y: Any, request: FitReques
             if svm.verbose:
                 tell_workers(problem.where.lines(problem.sizes.tolist()))
             check_convex(spec, risk, problem.objective)
-            refuse_excess(problem.accuracy)
+            if problem.accuracy.overflows:
+                refuse_excess(problem.accuracy)
             shards = {"shards": [dict(one.fingerprint) for one in problem.facts]}
-            target = TrainingTarget(risk, problem.loss, shards)
             estimate = CostEstimate("this fit", problem.session.plan.backend, problem.n, np.nan)
             start = last.coef if last is not None and problem.complete else None
-            progress = run_trainer(svm, data, problem, estimate, target, trainer, request, start)
+            run = run_trainer(svm, data, TrainingRun(trainer, problem, risk, estimate, shards), request, start)
     finally:
         executor.close()
-    text = take(svm, data, TrainingRun(progress, problem, target, trainer), request, followed)
+    text = take(svm, data, run, request, followed)
     if not problem.complete:
         text = _take_unread(svm, data, last)
-    warn_of(text)
+    if text:
+        warn_of(text)
     if named:
         columns = {name: {"columns": names} for name, names in named.items()}
         svm.fitted_ = replace(svm.fitted_, learnt={**svm.fitted_.learnt, **columns})

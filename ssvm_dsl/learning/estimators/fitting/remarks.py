@@ -11,7 +11,7 @@ strong a regularisation, or with features of very different sizes.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,18 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.features.weight_names import weight_names
 from ssvm_dsl.compiler.labels.structures import structure_of
-from ssvm_dsl.compiler.layout import EncodedLabels
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import MissedClassWarning, SsvmError
-from ssvm_dsl.inference.planning.planner import need_of, plan_program
+from ssvm_dsl.inference.diagnosis.missing_answers import without_answer
+from ssvm_dsl.inference.session import open_session, refuse_interrupted
 from ssvm_dsl.ir.features import FeatureMap
-from ssvm_dsl.ir.need import Guarantee, Task
-from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.lang.features.kernel_features import Kernel
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.learning.answers import PredictionRequest
+from ssvm_dsl.learning.estimators.fitting.training import TrainingRun
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
 
@@ -47,37 +48,25 @@ def warn_of_unknown(grounded: Grounded) -> None:
     grounded : Grounded
         With labels.
     """
-    for text in (_unlabelled(grounded), *(_unseen(grounded, label) for label in grounded.declaration.outputs)):
-        if text:
-            warn_caller(text)
+    layout, ignored = grounded.layout, grounded.ignored
+    if ignored is not None:
+        own = ~(layout.latent | layout.auxiliary)
+        there, known = (np.diff(pointers(which.astype(np.int64))[layout.var_ptr]) for which in (own, own & ~ignored))
+        if len(empty := np.flatnonzero((there > 0) & (known == 0))):
+            some = f"{len(empty)} of {layout.n} examples have no known label ({_listed(empty.tolist())})"
+            warn_caller(f"Y: {some}: they teach nothing")
+    for label in grounded.declaration.outputs:
+        _warn_of_unseen(grounded, label)
 
 
-def _unlabelled(grounded: Grounded) -> str:
-    """Return which examples have variables, but no known label; empty where there are none."""
-    if grounded.ignored is None:
-        return ""
-    layout = grounded.layout
-    own = ~(layout.latent | layout.auxiliary)
-    there, known = (_per_example(layout.var_ptr, which) for which in (own, own & ~grounded.ignored))
-    empty = np.flatnonzero((there > 0) & (known == 0))
-    if not len(empty):
-        return ""
-    return f"Y: {len(empty)} of {layout.n} examples have no known label ({_listed(empty.tolist())}): they teach nothing"
-
-
-def _per_example(var_ptr: I64, which: Bools) -> I64:
-    """Return the number of variables of each example among those of a mask."""
-    return np.diff(pointers(which.astype(np.int64))[var_ptr])
-
-
-def _unseen(grounded: Grounded, label: Label) -> str:
-    """Return which classes of a label no known label has, where that is suspicious: empty elsewhere.
+def _warn_of_unseen(grounded: Grounded, label: Label) -> None:
+    """Warn of classes of a label that no known label has, where that is suspicious.
 
     Classes are declared, and small data often lack some of them.  It is suspicious where some labels are not known, or
     all that are known are of one class.
     """
     if not structure_of(label).has_classes:
-        return ""
+        return
     assert grounded.truth is not None
     variables = grounded.layout.variables(label)
     states: NDArray[np.int32] = grounded.truth[variables]
@@ -85,12 +74,12 @@ def _unseen(grounded: Grounded, label: Label) -> str:
     states = states[~hidden] if len(hidden) else states
     unseen = np.flatnonzero(np.bincount(states, minlength=label.n_states) == 0)
     if len(states) < 2 or not len(unseen) or (len(unseen) < label.n_states - 1 and not hidden.any()):
-        return ""
+        return
     names = [label.classes[state] if label.classes else int(state) for state in unseen.tolist()]
     one = len(names) == 1
     which = f"class {names[0]!r}" if one else f"{len(names)} of the {label.n_states} classes ({_listed(names)})"
     learnt = f"that {'it is' if one else 'they are'} wrong"
-    return f"label '{label.name}': no known label in Y has {which}; the model can learn only {learnt}"
+    warn_caller(f"label '{label.name}': no known label in Y has {which}; the model can learn only {learnt}")
 
 
 def _listed(items: list[int] | list[str | int]) -> str:
@@ -118,9 +107,8 @@ def scale_warning(grounded: Grounded, spec: TrainerSpec) -> str:
     if spec.scale_free:
         return ""
     apart = 1.0, "", ""
-    kernels = {one.name for one in grounded.declaration.factors if _has_kernel(one.features)}
     for fmap in grounded.parameters.maps:
-        if not isinstance(fmap.features, np.ndarray) or fmap.width < 2 or fmap.joint or fmap.name in kernels:
+        if not isinstance(fmap.features, np.ndarray) or fmap.width < 2 or fmap.joint:
             continue
         sizes = column_sizes(fmap.features)
         known = np.flatnonzero(sizes > 0.0)
@@ -128,7 +116,7 @@ def scale_warning(grounded: Grounded, spec: TrainerSpec) -> str:
             continue
         small, large = int(known[np.argmin(sizes[known])]), int(np.argmax(sizes))
         ratio = float(sizes[large] / sizes[small])
-        if max(APART, apart[0]) < ratio < np.inf:  # what overflows is an error elsewhere
+        if max(APART, apart[0]) < ratio < np.inf and not _of_kernel(grounded, fmap):  # overflow is an error elsewhere
             names = _names(grounded, fmap)
             apart = ratio, fmap.source, f"{names[large]} is about {sizes[large]:.3g}, {names[small]} {sizes[small]:.3g}"
     ratio, source, which = apart
@@ -139,8 +127,13 @@ def scale_warning(grounded: Grounded, spec: TrainerSpec) -> str:
     return f"{text}; trainer '{spec.name}' is slow on them: {cure}"
 
 
-def _has_kernel(source: Source | None) -> bool:
+def _of_kernel(grounded: Grounded, fmap: FeatureMap) -> bool:
     """Whether features are those of an exact kernel, whose sizes are what they must be."""
+    return any(one.name == fmap.name and _has_kernel(one.features) for one in grounded.declaration.factors)
+
+
+def _has_kernel(source: Source | None) -> bool:
+    """Whether features are made from a kernel."""
     return source is not None and (isinstance(source, Kernel) or any(map(_has_kernel, source.sources)))
 
 
@@ -176,51 +169,73 @@ PART = 8
 #: Fewer variables tell nothing; nor does a class with fewer of them, or with a smaller share.
 LEAST, FEW, RARE = 100, 10, 0.01
 
-#: (times true, times predicted) of each class of a label.
-Counts = dict[str, I64]
-
-
 #: Reasons to end and a relative gap after which predictions say nothing about the model.
 UNTRAINED, ROUGH = ("interrupt", "callback"), 0.1
 
 
-def warn_of_missed(svm: StructuredEstimator, X: Any, Y: Any, grounded: Grounded) -> None:
+def warn_of_missed(svm: StructuredEstimator, grounded: Grounded, run: TrainingRun, deadline: Deadline) -> None:
     """Warn of classes of the training data that the fitted model never predicts.
+
+    Some examples are predicted, by the session that was open in training where that answers the question.
 
     Parameters
     ----------
     svm : StructuredEstimator
-    X, Y
-        The training data.
     grounded : Grounded
-        The model laid over them.
+        The model laid over the training data.
+    run : TrainingRun
+        The training run, with its session.
+    deadline : Deadline
+        Of the fit; predictions that it would cut short are not looked at.
     """
-    report = svm.report_
-    if report.reason in UNTRAINED or report.relative_gap > ROUGH or (svm._deadline is not None and svm._deadline.over):
+    report, layout, truth = svm.fitted_.report, grounded.layout, grounded.truth
+    assert report is not None
+    assert truth is not None
+    if report.reason in UNTRAINED or report.relative_gap > ROUGH or deadline.over:
         return
-    if isinstance(Y, EncodedLabels):  # nearest ones, which are states and no labels of the user
-        return
+    labels = list[tuple[Label, Bools]]()  # those of classes, with the variables whose truth is known
+    for label in grounded.declaration.outputs:
+        if structure_of(label).has_classes:
+            known = np.zeros(len(truth), dtype=bool)
+            known[layout.variables(label)] = True
+            labels.append((label, known if grounded.ignored is None else known & ~grounded.ignored))
     try:
-        need = need_of(grounded.parameters, frozenset({Task.MAP}), Guarantee(svm.guarantee))
-        chosen = plan_program(grounded.program, need, svm.backend, svm.backend_options)
-        examples = sample_of(grounded.layout.var_ptr, chosen.seconds)
-        if not examples:
-            return
-        X, Y = svm._examples(X), svm._labels(Y)
-        wanted = known_classes(grounded)
-        for some in looks(examples):  # most models predict all classes on the first few examples
-            request = PredictionRequest(truth=[Y[i] for i in some])
-            counts = svm._answers([X[i] for i in some], class_counts, request).parts
-            if are_predicted(wanted, counts):
+        with within(deadline):
+            session = run.problem.session
+            if run.risk.relaxed or Task.MAP not in session.tasks:
+                session = open_session(grounded.program, svm._ask(Task.MAP), grounded.parameters, grounded.kept)
+            parameters = grounded.parameters
+            if session.program is not grounded.program:  # it has the factors of the loss, too
+                parameters = replace(parameters, program=session.program)
+            sample = sample_of(layout.var_ptr, session.plan.seconds)
+            if not len(sample):
                 return
+            scores = parameters.scores(svm.fitted_.coef, sample if len(sample) < layout.n else None)
+            for step in (PART, 1) if len(sample) >= 4 * PART else (1,):  # most models predict all in the first part
+                ids, texts, all_there = sample[::step], list[str](), True
+                solution = refuse_interrupted(session.solve(Question(scores, ids)))
+                if not solution.complete and (deadline.over or without_answer(solution, Task.MAP).any()):
+                    return
+                variables = members(layout.var_ptr, ids)
+                for label, known in labels:
+                    all_counts = np.bincount(truth[known], minlength=label.n_states)
+                    mine = known[variables]
+                    true = np.bincount(truth[variables][mine], minlength=label.n_states)
+                    predicted = np.bincount(solution.labels[mine], minlength=label.n_states)
+                    wanted = all_counts > 0.5 * RARE * all_counts.sum()  # in the sample shares may be larger
+                    if (wanted & (predicted == 0)).any():
+                        all_there = False
+                        texts += missed_text(label, true, predicted)
+                if all_there:
+                    return
     except SsvmError:  # who asks for these predictions hears of it
         return
-    smooth = svm._risk().spec.form is RiskForm.SMOOTH
-    if missed := missed_warning(grounded.declaration.outputs, counts, cure_of(smooth)):
-        warn_caller(missed, MissedClassWarning)
+    if texts:
+        cure = cure_of(run.risk.spec.form is RiskForm.SMOOTH)
+        warn_caller(f"{'; '.join(texts)}\n  {cure}", MissedClassWarning)
 
 
-def sample_of(var_ptr: I64, seconds: float) -> list[int]:
+def sample_of(var_ptr: I64, seconds: float) -> I64:
     """Return which examples are looked at: some that are spread evenly, by sizes alone; none where they tell nothing.
 
     Parameters
@@ -233,78 +248,32 @@ def sample_of(var_ptr: I64, seconds: float) -> list[int]:
     n, n_variables = len(var_ptr) - 1, int(var_ptr[-1])
     share = min(1.0, VARIABLES / max(n_variables, 1), SECONDS / max(seconds, 1e-9))
     if np.isnan(seconds) or share * n < 1.0 or share * n_variables < LEAST:
-        return []
-    sample: list[int] = np.linspace(0, n - 1, int(share * n)).round().astype(int).tolist()
-    return sample
+        return np.zeros(0, dtype=np.int64)
+    return np.linspace(0, n - 1, int(share * n)).round().astype(np.int64)
 
 
-def looks(examples: list[int]) -> list[list[int]]:
-    """Return which examples are looked at first, and then, where a class is not predicted for these: all of them."""
-    return [examples[::PART], examples] if len(examples) >= 4 * PART else [examples]
-
-
-def known_classes(grounded: Grounded) -> dict[str, Bools]:
-    """Return which classes of each label have a share of the training data that may be warned of."""
-    known = {}
-    for label in grounded.declaration.outputs:
-        assert grounded.truth is not None
-        counts = np.bincount(grounded.truth[grounded.layout.variables(label)], minlength=label.n_states)
-        known[label.name] = counts > 0.5 * RARE * counts.sum()  # those looked at may have more of it than others
-    return known
-
-
-def are_predicted(wanted: dict[str, Bools], parts: list[Counts]) -> bool:
-    """Return whether each of these classes is predicted somewhere."""
-    names = {name for one in parts for name in one}
-    return all(not (wanted[name] & (sum(one[name][1] for one in parts) == 0)).any() for name in names)
-
-
-def class_counts(grounded: Grounded, solution: Solution) -> Counts:
-    """Return how often each class of each label is true, and predicted, among the variables whose truth is known."""
-    counts: Counts = {}
-    for label in grounded.declaration.outputs:
-        if not structure_of(label).has_classes:
-            continue
-        assert grounded.truth is not None
-        variables = grounded.layout.variables(label)
-        both = np.array([grounded.truth[variables], solution.labels[variables]])
-        if grounded.ignored is not None:
-            both = both[:, ~grounded.ignored[variables]]
-        counts[label.name] = np.array([np.bincount(states, minlength=label.n_states) for states in both])
-    return counts
-
-
-def missed_warning(labels: tuple[Label, ...], parts: list[Counts], cure: str) -> str:
-    """Return the warning about classes that are never predicted; empty where there are none.
+def missed_text(label: Label, true: I64, predicted: I64) -> list[str]:
+    """Return what to say of classes that are never predicted: one text, or none where too few labels are known.
 
     Parameters
     ----------
-    labels : tuple of Label
-    parts : list of dict
-        Of :func:`class_counts`, of each chunk of the examples.
-    cure : str
-        What to set.
+    label : Label
+    true, predicted : ndarray of int64, shape (n_states,)
+        How often each class is right, and predicted.
     """
-    texts = []
-    for label in labels:
-        counts = [one[label.name] for one in parts if label.name in one]
-        if not counts:
-            continue
-        true, predicted = np.sum(counts, axis=0)
-        n = int(true.sum())
-        missed = np.flatnonzero((predicted == 0) & (true >= max(FEW, RARE * n)))
-        if n < LEAST or not len(missed):
-            continue
-        names = [repr(label.classes[state] if label.classes else state) for state in missed.tolist()]
-        each = zip(names, true[missed] / n, strict=True)
-        shares = ", ".join(f"{name} ({share:.0%} of the labels)" for name, share in each)
-        only = np.flatnonzero(predicted)
-        what = f"{shares} {'is' if len(names) == 1 else 'are'} never predicted"
-        if len(only) == 1:
-            one = label.classes[only[0]] if label.classes else int(only[0])
-            what = f"only {one!r} is predicted, never {shares}"
-        texts.append(f"label '{label.name}', on the training data: {what}")
-    return f"{'; '.join(texts)}\n  {cure}" if texts else ""
+    n = int(true.sum())
+    missed = np.flatnonzero((predicted == 0) & (true >= max(FEW, RARE * n)))
+    if n < LEAST or not len(missed):
+        return []
+    names = [repr(label.classes[state] if label.classes else state) for state in missed.tolist()]
+    each = zip(names, true[missed] / n, strict=True)
+    shares = ", ".join(f"{name} ({share:.0%} of the labels)" for name, share in each)
+    only = np.flatnonzero(predicted)
+    what = f"{shares} {'is' if len(names) == 1 else 'are'} never predicted"
+    if len(only) == 1:
+        one = label.classes[only[0]] if label.classes else int(only[0])
+        what = f"only {one!r} is predicted, never {shares}"
+    return [f"label '{label.name}', on the training data: {what}"]
 
 
 def cure_of(risk_is_smooth: bool) -> str:

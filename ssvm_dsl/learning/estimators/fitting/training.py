@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.deadline import Deadline, within
+from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import DataError, InseparableError, OutOfTime, TrainingError
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
 from ssvm_dsl.inference.planned import PlannedSession
@@ -26,14 +26,13 @@ from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, feature_seconds, fit_cost_estimate, require_fit_memory
-from ssvm_dsl.learning.driver.fit import Callback, train
+from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.fitted import Fitted
+from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess
-from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import (
@@ -47,14 +46,14 @@ from ssvm_dsl.learning.objective import (
 from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, weakest_oracle
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_convex, check_pairing, weakest_oracle
+from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec, named_options
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
-from ssvm_dsl.scores.parameter_map import ParameterMap
 
 Kind = TypeVar("Kind", bound="StructuredEstimator")
 
@@ -65,125 +64,143 @@ NEGLIGIBLE = 1e-9
 SHOWN, WIDTH = 6, 60
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class TrainingRun:
-    """A training run: how it went, its problem and objective, and the trainer."""
+    """A trainer on a problem.
 
-    progress: Progress
-    problem: Problem
-    target: TrainingTarget
+    Parameters
+    ----------
+    trainer : TrainerChoice
+    problem : Problem
+    risk : Risk
+        What the problem minimises.
+    estimate : CostEstimate
+        What the run is expected to cost.
+    facts : mapping
+        Those of the :class:`TrainingTarget`.
+
+    Attributes
+    ----------
+    progress : Progress
+        How it went, once it has run.
+    """
+
     trainer: TrainerChoice
+    problem: Problem
+    risk: Risk
+    estimate: CostEstimate
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    progress: Progress = field(init=False)
+
+    def unit(self, svm: StructuredEstimator) -> float:
+        """Return what turns values of the objective into the user's: 1, or C n where C was given."""
+        return 1.0 if svm.lam is not None else 1.0 / self.problem.objective.lam
 
 
-def labelled_problem(
-    svm: StructuredEstimator, grounded: Grounded, request: FitRequest, spec: TrainerSpec, executor: Executor
-) -> tuple[Problem, CostEstimate, TrainingTarget]:
-    """Return the training problem of labelled data, its expected cost, and its objective."""
-    target, n = request.target_of(grounded), grounded.n_examples
-    asked = target, executor, spec, request.sample_weight, n, request.deadline
-    problem, estimate = training_problem(svm, grounded, *asked)
-    # a declared loss that the risk does not look at makes room: it is as large as the scores
-    return problem, estimate, replace(target, loss=problem.loss)
-
-
-def training_problem(
-    svm: StructuredEstimator, grounded: Grounded, target: TrainingTarget, executor: Executor, spec: TrainerSpec,
-    sample_weight: Any, n: int, deadline: Deadline, part: bool = False,
-) -> tuple[Problem, CostEstimate]:  # fmt: skip
-    """Return the training problem with its oracle, and its expected cost.
+def planned_run(
+    svm: StructuredEstimator, grounded: Grounded, request: FitRequest, trainer: TrainerChoice, executor: Executor, *,
+    n: int | None = None, part: bool = False,
+) -> TrainingRun:  # fmt: skip
+    """Return the training problem of labelled data with its oracle, not run yet.
 
     Parameters
     ----------
     svm : StructuredEstimator
     grounded : Grounded
         The data.
-    target : TrainingTarget
+    request : FitRequest
+    trainer : TrainerChoice
     executor : Executor
         Shares the work of oracle calls.
-    spec : TrainerSpec
-    sample_weight : array_like or None
-    n : int
-        How many examples the strength of regularisation refers to.
-    deadline : Deadline
+    n : int, optional
+        How many examples the strength of regularisation refers to, by default those there are.
     part : bool
         Whether these are a part of the data, which may have nothing to learn.
     """
+    target, spec, program = request.target_of(grounded), trainer.spec, grounded.program
     if not part:
-        require_labels(grounded.program.n_variables, grounded.n_examples)
+        require_labels(program.n_variables, program.n_examples)
     require_feasible_truth(grounded)
-    risk, needs, hard = target.risk, spec.needs, is_hard(svm.C, svm.lam)
+    risk, loss, needs, hard = target.risk, target.loss, spec.needs, is_hard(svm.C, svm.lam)
     check_pairing(spec, risk, svm.power, sparse=svm.l1 > 0.0, hard=hard)
-    weight = check_sample_weight(sample_weight, grounded.n_examples, part)
-    lam, l1 = lam_of(svm.C, svm.lam, n), l1_of(svm.C, svm.lam, n, svm.l1)
+    weight = check_sample_weight(request.sample_weight, program.n_examples, part)
+    strength = svm.C, svm.lam, program.n_examples if n is None else n
+    lam, l1 = lam_of(*strength), l1_of(*strength, svm.l1)
     objective = regularized_risk(grounded.parameters, lam, weight, svm.regularization, svm.power, l1)
     if hard:
-        largest = float(target.loss.largest(grounded.program).max(initial=0.0))
+        largest = float(loss.largest(program).max(initial=0.0))
         objective = replace(objective, hard=True, negligible=NEGLIGIBLE * (largest or 1.0))
     check_convex(spec, risk, objective)
-    parameters, marginals = risk.asked_about(grounded.parameters, target.loss), needs.asks_marginals
+    parameters = risk.asked_about(grounded.parameters, loss)
     completes = spec.completes and bool(grounded.declaration.latents) and not risk.relaxed
-    session, estimate = _oracle_session(svm, grounded, parameters, target, spec, completes, deadline)
-    if needs.hulls:  # their trainers ask the kinds of constraints for rows
-        parameters = replace(parameters, program=with_rules(parameters.program, registry()))
-    problem = risk.problem(parameters, target.loss, objective, session, executor, marginals, needs.messages)
-    if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
-        problem = CompletingProblem(problem, unknown_variables(grounded))
-    refuse_excess(problem.accuracy)
-    return problem, estimate
-
-
-def _oracle_session(
-    svm: StructuredEstimator, grounded: Grounded, parameters: ParameterMap, target: TrainingTarget, spec: TrainerSpec,
-    completes: bool, deadline: Deadline,
-) -> tuple[PlannedSession, CostEstimate]:  # fmt: skip
-    """Return the opened session of the planned backend, and the expected cost of the fit."""
-    risk, loss, estimates = target.risk, target.loss, list[CostEstimate]()
+    estimates: list[CostEstimate] = []
 
     def note_plan(need: Need, chosen: Plan) -> None:
         require_fit_memory(parameters, chosen, risk, spec, svm.model.declaration.name)
         asked = risk, loss, spec, svm.power, svm.max_passes, feature_seconds(parameters)
         estimates.append(fit_cost_estimate(need, chosen, *asked))
 
+    session: PlannedSession
     try:
-        with within(deadline):
+        with within(request.deadline):
             check_factored(spec, risk, svm.power, grounded.parameters, loss)
-            tasks, abilities = risk.asks(loss, spec.needs.messages, spec.needs.asks_marginals)
+            tasks, abilities = risk.asks(loss, needs.messages, needs.asks_marginals)
             tasks |= {Task.MAP_CLAMPED} if completes else frozenset()
-            asked = risk.weakest(Guarantee(svm.guarantee))
+            weakest = weakest_oracle(spec, risk, tasks)[0]
             ask = Ask(
-                tasks, svm.backend, svm.backend_options, asked, weakest_oracle(spec, risk, tasks)[0], abilities,
+                tasks, svm.backend, svm.backend_options, risk.weakest(Guarantee(svm.guarantee)), weakest, abilities,
                 risk.loss(loss).factors,
             )  # fmt: skip
-            kept = grounded.kept if parameters.program is grounded.program else None
+            kept = grounded.kept if parameters.program is program else None
             session = open_session(parameters.program, ask, parameters, kept, note_plan, starts=False)
     except OutOfTime:
         session = UnplannedSession(parameters.program, None, None)
     if isinstance(session, UnplannedSession):
-        return session, CostEstimate("this fit", session.plan.backend, grounded.n_examples, np.nan)
-    return session, estimates[0]
+        estimates = [CostEstimate("this fit", session.plan.backend, program.n_examples, np.nan)]
+    if needs.hulls:  # their trainers ask the kinds of constraints for rows
+        parameters = replace(parameters, program=with_rules(parameters.program, registry()))
+    problem = risk.problem(parameters, loss, objective, session, executor, needs.asks_marginals, needs.messages)
+    if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
+        problem = CompletingProblem(problem, unknown_variables(grounded))
+    if problem.accuracy.overflows:
+        refuse_excess(problem.accuracy)
+    # a declared loss that the risk does not look at makes room: it is as large as the scores
+    return TrainingRun(trainer, problem, risk, estimates[0], target.facts)
 
 
 def run_trainer(
-    svm: StructuredEstimator, grounded: Grounded | ShardedData, problem: Problem, estimate: CostEstimate,
-    target: TrainingTarget, trainer: TrainerChoice, request: FitRequest, start: F64 | None,
-) -> Progress:  # fmt: skip
-    """Train on one convex problem, from some weights or from 0."""
-    spec, options = trainer.spec, trainer.options
+    svm: StructuredEstimator, data: Grounded | ShardedData, run: TrainingRun, request: FitRequest, start: F64 | None
+) -> TrainingRun:
+    """Train on one convex problem, from some weights or from 0; return the run."""
+    spec, options, problem = run.trainer.spec, run.trainer.options, run.problem
     deadline, begun = request.deadline, request.deadline.spent
-    if slow := estimate.warning(svm.max_seconds, svm.tol):
+    if slow := run.estimate.warning(svm.max_seconds, svm.tol):
         warn_caller(slow)
-    stop = StopRule(svm.tol, svm.max_passes, svm.max_seconds or np.inf)
-    ahead = compiling_ahead(spec.name, target.risk.name, problem.session.plan.backend)
-    with _listeners(svm, estimate) as listeners, ahead, _named_proof(grounded):
-        progress = train(
-            spec.load()(**options, random_state=svm._seed), problem, stop, spec=spec,
-            keep_best=bool(options.get("best_iterate", spec.best_iterate)), unit=unit_of(svm, problem), start=start,
-            callbacks=listeners, checkpoint=_checkpoint(svm, problem, target, spec, options, start),
-            validation=_validation(svm, grounded, request), deadline=deadline,
-            model_of=partial(with_weights, svm, grounded),
-        )  # fmt: skip
-    request.times.add(deadline.spent - begun, progress)
-    return progress
+    shown: Any = nullcontext()
+    if svm.verbose:
+        from ssvm_dsl.report.progress import FitProgress
+
+        expected = str(run.estimate) if run.estimate.pass_seconds >= 1.0 else ""
+        shown = FitProgress(svm.tol, svm.max_passes, expected=expected)
+    checkpoint = None if svm.checkpoint is None else _checkpoint(svm, run, start)
+    validation = None if request.held_out is None else _validation(svm, data, request)
+    ahead = compiling_ahead(spec.name, run.risk.name, problem.session.plan.backend)
+    try:
+        with shown as display, ahead:
+            run.progress = train(
+                spec.load()(**options, random_state=seed_of(svm.random_state)), problem,
+                StopRule(svm.tol, svm.max_passes, svm.max_seconds or np.inf), spec=spec,
+                keep_best=bool(options.get("best_iterate", spec.best_iterate)), unit=run.unit(svm), start=start,
+                callbacks=[*(svm.callbacks or ()), *registry().listeners(), *([display.update] if display else ())],
+                checkpoint=checkpoint, validation=validation, deadline=deadline,
+                model_of=partial(with_weights, svm, data),
+            )  # fmt: skip
+    except InseparableError as err:  # shown with the names of the user's classes
+        if not isinstance(data, Grounded) or not err.proof:
+            raise
+        raise InseparableError(f"{err}\n{proof_lines(data, err)}", err.proof) from None
+    request.times.add(deadline.spent - begun, run.progress)
+    return run
 
 
 def with_weights(svm: Kind, data: Grounded | ShardedData, w: F64) -> Kind:
@@ -193,51 +210,41 @@ def with_weights(svm: Kind, data: Grounded | ShardedData, w: F64) -> Kind:
     return made
 
 
-def unit_of(svm: StructuredEstimator, problem: Problem) -> float:
-    """Return what turns values of the objective in lam convention into the user's: 1, or C n where C was given."""
-    return 1.0 if svm.lam is not None else 1.0 / problem.objective.lam
-
-
-def _checkpoint(
-    svm: StructuredEstimator, problem: Problem, target: TrainingTarget, spec: TrainerSpec, options: dict[str, Any],
-    start: F64 | None,
-) -> Checkpoint | None:  # fmt: skip
-    """Return where the fit keeps its state, if it is to."""
-    if svm.checkpoint is None or (isinstance(problem, ShardedProblem) and not problem.complete):
+def _checkpoint(svm: StructuredEstimator, run: TrainingRun, start: F64 | None) -> Checkpoint | None:
+    """Return where the fit keeps its state; ``None`` on shards that are not all there."""
+    spec, problem = run.trainer.spec, run.problem
+    if isinstance(problem, ShardedProblem) and not problem.complete:
         return None
     if not spec.resumable:
         able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
         raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
-    facts: dict[str, Any] = {"trainer": spec.name, "trainer_options": named_options(options)}
+    facts: dict[str, Any] = {"trainer": spec.name, "trainer_options": named_options(run.trainer.options)}
     chosen = problem.session.plan
-    facts |= {"random_state": svm._seed, "risk": target.risk.name}
+    facts |= {"random_state": seed_of(svm.random_state), "risk": run.risk.name}
     facts |= {"backend": chosen.backend, "backend_options": dict(chosen.options)}
     facts |= {"C": float(svm.C)} if svm.lam is None else {"lam": float(svm.lam)}
     facts |= {} if start is None else {"weights to start from": start}
-    facts |= target.facts
+    facts |= run.facts
+    assert svm.checkpoint is not None
     return Checkpoint(Path(svm.checkpoint), fingerprint(problem, facts), svm.checkpoint_seconds)
 
 
-def _validation(
-    svm: StructuredEstimator, data: Grounded | ShardedData, request: FitRequest
-) -> Validation | None:
-    """Return what watches the score on held-out examples, if there are any.
+def _validation(svm: StructuredEstimator, data: Grounded | ShardedData, request: FitRequest) -> Validation:
+    """Return what watches the score on held-out examples.
 
     Raises
     ------
     DataError
         Bad held-out data.
     """
-    if request.held_out is None:
-        return None
     probe = with_weights(svm, data, np.zeros(data.parameters.dim))
     scorer = scorer_of(probe)
 
     def score(w: F64) -> float:
         probe.coef_ = w
-        return scorer(probe, *request.held_out)
+        with within(request.deadline):
+            return scorer(probe, *request.held_out)
 
-    probe._deadline = request.deadline
     try:
         score(np.zeros(data.parameters.dim))  # bad validation data are refused before training
     except DataError as err:
@@ -245,31 +252,6 @@ def _validation(
     except OutOfTime:
         pass  # the fit ends before it asks for a score
     return Validation(score, svm.patience)
-
-
-@contextmanager
-def _listeners(svm: StructuredEstimator, estimate: CostEstimate) -> Iterator[list[Callback]]:
-    """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
-    listeners: list[Callback] = [*(svm.callbacks or ()), *registry().listeners()]
-    if not svm.verbose:
-        yield listeners
-        return
-    from ssvm_dsl.report.progress import FitProgress
-
-    expected = str(estimate) if estimate.pass_seconds >= 1.0 else ""
-    with FitProgress(svm.tol, svm.max_passes, expected=expected) as shown:
-        yield [*listeners, shown.update]
-
-
-@contextmanager
-def _named_proof(grounded: Grounded | ShardedData) -> Iterator[None]:
-    """Add to the error of inseparable data the labellings that prove it, with the names of the user's classes."""
-    try:
-        yield
-    except InseparableError as err:
-        if not isinstance(grounded, Grounded) or not err.proof:
-            raise
-        raise InseparableError(f"{err}\n{proof_lines(grounded, err)}", err.proof) from None
 
 
 def proof_lines(grounded: Grounded, err: InseparableError) -> str:
