@@ -87,6 +87,8 @@ class GraphProblem:
             raise FileFormatError(f"{source}: expected a number of states for each variable, found shape {card.shape}")
         if (card < 1).any():
             raise FileFormatError(f"{source}: expected variables of at least one state, found {card.min()}")
+        if (card >= 2**31).any():
+            raise FileFormatError(f"{source}: expected variables of fewer than 2^31 states, found {card.max()}")
         for number, (variables, scores) in enumerate(factors):
             scope, table = np.array(variables, dtype=np.int64), np.array(scores, dtype=np.float64)
             if scope.ndim != 1:
@@ -279,18 +281,23 @@ def assemble(
     n_auxiliary: int = 0,
 ) -> GraphProblem:
     """Return the problem of these factors and hard rules, whose content the reader has checked."""
-    card32 = card.astype(np.int32)
-    arity = np.diff(factors.scope_ptr)
-    groups = [
-        one
-        for r in np.unique(arity[arity >= 2]).tolist()
-        for one in _groups(card, factors, np.flatnonzero(arity == r), r)
-    ]
-    var_ptr = np.array([0, len(card)], dtype=np.int64)
-    program = Program(var_ptr, card32, tuple(group for group, _ in groups), rules).validate()
+    arity, var_ptr = np.diff(factors.scope_ptr), np.array([0, len(card)], dtype=np.int64)
+    groups: list[Group] = []
+    members: list[I64] = []  # the factors of each group
+    for r in np.unique(arity[arity >= 2]).tolist():
+        ids = np.flatnonzero(arity == r)
+        scopes = factors.scope[factors.scope_ptr[ids][:, None] + np.arange(r)].astype(np.int32)
+        shapes, member = unique_rows(card[scopes])
+        order, ends = np.argsort(member, kind="stable"), np.cumsum(np.bincount(member, minlength=len(shapes)))
+        for cards, mine in zip(shapes.tolist(), np.split(order, ends[:-1]), strict=True):
+            n, name = len(mine), "x".join(map(str, cards))
+            ptr, rows = np.array([0, n], dtype=np.int64), np.arange(n, dtype=np.int32)
+            groups.append(Group.of(name, tuple(cards), scopes[mine], ptr, rows, n, var_ptr))
+            members.append(ids[mine])
+    program = Program(var_ptr, card.astype(np.int32), tuple(groups), rules)
     theta = Theta.zeros(program)
-    for mine, (_, ids) in zip(theta.tables, groups, strict=True):
-        _take_tables(factors, ids, mine)
+    for table, ids in zip(theta.tables, members, strict=True):
+        _take_tables(factors, ids, table)
     _add_unary(program, theta, factors, np.flatnonzero(arity == 1))
     constants = factors.scores[factors.table_ptr[:-1][arity == 0]]
     if (constants == -np.inf).any() and len(card):
@@ -298,26 +305,6 @@ def assemble(
         constants = constants[constants > -np.inf]
     theta.const[0] = constants.sum()
     return GraphProblem(program, theta, source, names, floor, states, n_auxiliary)
-
-
-def _groups(card: I64, factors: FactorTables, ids: I64, r: int) -> Iterable[tuple[Group, I64]]:
-    """Yield the groups of the factors of one arity, with the numbers of their factors."""
-    scopes = factors.scope[factors.scope_ptr[ids][:, None] + np.arange(r)]
-    shapes, member = unique_rows(card[scopes])
-    order = np.argsort(member, kind="stable")
-    ends = np.cumsum(np.bincount(member, minlength=len(shapes)))
-    for shape, mine in zip(shapes.tolist(), np.split(order, ends[:-1]), strict=True):
-        n = len(mine)
-        group = Group.of(
-            "x".join(map(str, shape)),
-            tuple(shape),
-            np.ascontiguousarray(scopes[mine], dtype=np.int32),
-            np.array([0, n], dtype=np.int64),
-            np.arange(n, dtype=np.int32),
-            n,
-            np.array([0, len(card)], dtype=np.int64),
-        )
-        yield group, ids[mine]
 
 
 def _take_tables(factors: FactorTables, ids: I64, out: F64) -> None:

@@ -235,7 +235,11 @@ class Need:
 
     def rounded(self) -> Need:
         """Return the need of batches of about this size, sizes rounded up by at most 3 %: they share a plan."""
-        sizes: dict[str, Any] = {name: _rounded_up(getattr(self, name)) for name in SIZES}
+        sizes: dict[str, Any] = {}
+        for name in SIZES:
+            size = getattr(self, name)
+            zeros = max(size.bit_length() - DIGITS, 0)
+            sizes[name] = -(-size >> zeros) << zeros
         return replace(self, **sizes)
 
     @property
@@ -262,12 +266,6 @@ class Need:
         any_will_do = self.guarantee is Guarantee.HEURISTIC
         parts.append("any guarantee" if any_will_do else f"guarantee {self.guarantee.value}")
         return "; ".join(parts)
-
-
-def _rounded_up(size: int) -> int:
-    """Return the next number that has so many binary digits, and zeros after them."""
-    zeros = max(size.bit_length() - DIGITS, 0)
-    return -(-size >> zeros) << zeros
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ share the row, and it is stored once.  So are the factors of examples of one sha
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -63,6 +63,15 @@ class Group:
         there, at its last position, and at the position after it (at the first one again, where it reaches the end).
         ``cards`` are (K,).
 
+    Attributes
+    ----------
+    arity : int
+        Number of variables in a factor.
+    n_configs : int
+        Number of joint states of a factor: the width of a table row (C order over ``cards``).
+    of_spans : bool
+        Whether factors score segments, or spans that may be segments.
+
     See Also
     --------
     Group.of : from factors that are listed example by example.
@@ -75,6 +84,12 @@ class Group:
     table_base: I64
     n_tables: int
     kind: str = "table"
+    arity: int = field(init=False, repr=False)
+    n_configs: int = field(init=False, repr=False)
+    of_spans: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        vars(self).update(arity=len(self.cards), n_configs=prod(self.cards), of_spans=self.kind in SPAN_SCOPE)
 
     @classmethod
     def of(
@@ -115,22 +130,17 @@ class Group:
         _require(ptr[0] == 0 and ptr[-1] == n, f"group {name}: ptr runs from 0 to the number of factors")
         _require(bool((np.diff(ptr) >= 0).all()), f"group {name}: ptr does not decrease")
         _require(table.dtype == np.int32 and table.shape == (n,), f"group {name}: table")
-        base, filled = np.zeros(len(ptr) - 1, dtype=np.int64), np.flatnonzero(np.diff(ptr))
+        counts = np.diff(ptr)
+        base, filled = np.zeros(len(counts), dtype=np.int64), np.flatnonzero(counts)
         if len(filled):
             base[filled] = np.minimum.reduceat(table, ptr[filled])
-        local = np.asarray(table - np.repeat(base, np.diff(ptr)), dtype=np.int32)
-        shapes, (rows,) = Shapes.find(scope, ptr, var_ptr, local)
-        return cls(name, cards, shapes, rows, base, n_tables, kind)
-
-    @property
-    def arity(self) -> int:
-        """Number of variables in a factor."""
-        return len(self.cards)
-
-    @property
-    def of_spans(self) -> bool:
-        """Whether factors score segments, or spans that may be segments."""
-        return self.kind in SPAN_SCOPE
+        row = (table - np.repeat(base, counts)).astype(np.int32)
+        own = (scope - np.repeat(var_ptr[:-1], counts)[:, None]).astype(np.int32)
+        content = np.column_stack([own, row])
+        of, chosen = first_of_each(content[lo:hi].tobytes() for lo, hi in pairwise(ptr.tolist()))
+        kept = members(ptr, chosen)
+        shapes = Shapes(of, pointers(counts[chosen]), own[kept], var_ptr[:-1])
+        return cls(name, cards, shapes, row[kept], base, n_tables, kind)
 
     def answer_rows(self, examples: I64) -> I64:
         """Return how many rows of marginals each of some examples has; ``shape (n,)``."""
@@ -150,6 +160,11 @@ class Group:
         whole = (labels[begin] == 1) & (begun[last + 1] == begun[begin + 1])
         whole &= (after == begin) | (labels[after] == 1)
         return np.where(whole, labels[label], -1).astype(np.int64)
+
+    @cached_property
+    def strides(self) -> I64:
+        """Multipliers that turn the states of a factor into a position in its table row; ``shape (r,)``."""
+        return np.array([prod(self.cards[k + 1 :]) for k in range(self.arity)], dtype=np.int64)
 
     @property
     def n_factors(self) -> int:
@@ -213,16 +228,6 @@ class Group:
         base = np.ascontiguousarray(self.table_base[examples])
         return replace(self, shapes=self.shapes.take(examples, var_ptr[:-1]), table_base=base)
 
-    @property
-    def n_configs(self) -> int:
-        """Number of joint states of a factor: the width of a table row (C order over ``cards``)."""
-        return prod(self.cards)
-
-    @property
-    def strides(self) -> I64:
-        """Multipliers that turn the states of a factor into a position in its table row."""
-        return np.array([prod(self.cards[k + 1 :]) for k in range(self.arity)], dtype=np.int64)
-
 
 @dataclass(frozen=True, eq=False)
 class Program:
@@ -246,6 +251,11 @@ class Program:
         0 for outputs, 1 for latent variables, 2 (:data:`AUXILIARY`) for auxiliary ones; all outputs when left out.
         An auxiliary variable says whether all of some others have the same state; it comes first in its factors, which
         are pairs with each of the others, and where it has more than two states, the last one says that they differ.
+
+    Attributes
+    ----------
+    n_examples, n_variables : int
+        B and V.
     """
 
     var_ptr: I64
@@ -255,16 +265,11 @@ class Program:
     blocks: tuple[Block, ...] = ()
     allowed: NDArray[np.bool_] | None = None
     role: I8 | None = None
+    n_examples: int = field(init=False, repr=False)
+    n_variables: int = field(init=False, repr=False)
 
-    @property
-    def n_examples(self) -> int:
-        """Number of examples B."""
-        return len(self.var_ptr) - 1
-
-    @property
-    def n_variables(self) -> int:
-        """Number of variables V."""
-        return len(self.card)
+    def __post_init__(self) -> None:
+        vars(self).update(n_examples=len(self.var_ptr) - 1, n_variables=len(self.card))
 
     @property
     def n_states(self) -> int:
@@ -292,8 +297,11 @@ class Program:
     @cached_property
     def table_places(self) -> list[tuple[int, int, tuple[int, int]]]:
         """For each group where its tables begin and end among those of all, and (their number, entries of each)."""
-        ptr = pointers(np.array([group.n_tables * group.n_configs for group in self.groups], dtype=np.int64)).tolist()
-        return [(ptr[g], ptr[g + 1], (group.n_tables, group.n_configs)) for g, group in enumerate(self.groups)]
+        places, end = [], 0
+        for group in self.groups:
+            start, end = end, end + group.n_tables * group.n_configs
+            places.append((start, end, (group.n_tables, group.n_configs)))
+        return places
 
     @cached_property
     def uniform_card(self) -> int:
@@ -462,12 +470,14 @@ class Program:
         filled = np.flatnonzero(shapes.counts)
         if not len(filled):
             return
-        of = shapes.of[filled]
-        least, most = (_by_shape(ends, group.rows, start)[of] + base[filled] for ends in (np.minimum, np.maximum))
+        some = np.flatnonzero(np.diff(start))  # shapes with factors
+        first, of = start[some], np.searchsorted(some, shapes.of[filled])
+        least = np.minimum.reduceat(group.rows, first)[of] + base[filled]
+        most = np.maximum.reduceat(group.rows, first)[of] + base[filled]
         _require(least.min() >= 0 and most.max() < group.n_tables, f"group {name}: table rows")
-        low, high = shapes.scope.min(axis=1), shapes.scope.max(axis=1)
-        inside = _by_shape(np.maximum, high, start)[of] < np.diff(self.var_ptr)[filled]
-        _require(bool(inside.all()) and low.min() >= 0, f"group {name}: a factor reaches out of its example")
+        last = np.maximum.reduceat(shapes.scope.max(axis=1), first)[of]
+        inside = (last < np.diff(self.var_ptr)[filled]).all() and shapes.scope.min() >= 0
+        _require(inside, f"group {name}: a factor reaches out of its example")
         if group.of_spans:
             shared = group.kind != SPANS or group.n_tables == 1
             _require(shared, f"group {name}: factors of classes and lengths share one table")
@@ -477,14 +487,6 @@ class Program:
         one_of_each = self._shapes[1]
         cards = self.card[shapes.variables(one_of_each)]
         _require(bool((cards == group.cards).all()), f"group {name}: cards differ from card[scope]")
-
-
-def _by_shape(ufunc: np.ufunc, values: I32, start: I64) -> I64:
-    """Return the least or largest value of each shape; 0 for those without factors."""
-    out, filled = np.zeros(len(start) - 1, dtype=np.int64), np.flatnonzero(np.diff(start))
-    if len(filled):
-        out[filled] = ufunc.reduceat(values, start[filled])
-    return out
 
 
 def _require(ok: bool | np.bool_, text: str) -> None:

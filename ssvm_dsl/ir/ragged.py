@@ -136,4 +136,5 @@ def slices(size: int) -> Iterator[slice]:
     >>> for part in slices(len(w)):
     ...     w[part] += step * (v[part] - w[part])
     """
-    return (slice(lo, lo + SLICE) for lo in range(0, size, SLICE))
+    for lo in range(0, size, SLICE):
+        yield slice(lo, lo + SLICE)

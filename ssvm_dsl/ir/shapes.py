@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,33 +43,6 @@ class Shapes:
     start: I64
     scope: I32
     first: I64
-
-    @classmethod
-    def find(cls, scope: I32, ptr: I64, var_ptr: I64, *columns: I32) -> tuple[Shapes, tuple[I32, ...]]:
-        """Return the shapes of factors that are given example by example, found by their content.
-
-        Parameters
-        ----------
-        scope : ndarray of int32, shape (n, r)
-            The variables of each factor (global numbers).
-        ptr : ndarray of int64, shape (B + 1,)
-            Factors of each example.
-        var_ptr : ndarray of int64, shape (B + 1,)
-            Variables of each example.
-        *columns : ndarray of int32, shape (n,)
-            Further numbers of each factor; they are equal where shapes are.
-
-        Returns
-        -------
-        Shapes, and the columns of its factors (shape (m,) each).
-        """
-        counts = np.diff(ptr)
-        local = np.asarray(scope - np.repeat(var_ptr[:-1], counts)[:, None], dtype=np.int32)
-        rows = np.ascontiguousarray(np.concatenate([local, *(column[:, None] for column in columns)], axis=1))
-        of, chosen = first_of_each(rows[lo:hi].tobytes() for lo, hi in pairwise(ptr.tolist()))
-        kept = members(ptr, chosen)
-        shapes = cls(of, pointers(counts[chosen]), np.ascontiguousarray(local[kept]), var_ptr[:-1])
-        return shapes, tuple(np.ascontiguousarray(column[kept], dtype=np.int32) for column in columns)
 
     @property
     def n_examples(self) -> int:
@@ -155,10 +128,10 @@ class Shapes:
 
 def first_of_each(keys: Iterable[Any]) -> tuple[I32, I64]:
     """Return (number of each key's kind, in the order in which they first occur; where each kind first occurs)."""
-    kinds: dict[Any, int] = {}
-    of = np.fromiter((kinds.setdefault(key, len(kinds)) for key in keys), dtype=np.int32)
-    most = np.maximum.accumulate(of)
-    return of, np.searchsorted(most, np.arange(len(kinds)))
+    places: dict[Any, int] = {}
+    first = np.fromiter(map(places.setdefault, keys, count()), dtype=np.int64)
+    kinds = np.fromiter(places.values(), dtype=np.int64)
+    return np.searchsorted(kinds, first).astype(np.int32), kinds
 
 
 def kinds_of_rows(columns: list[NDArray[Any]], n: int) -> tuple[I32, I64]:

@@ -118,9 +118,8 @@ from ssvm_dsl.plugin_api.training import (
     TrainProblem,
 )
 from ssvm_dsl.requirements.hulls import ConstraintHull, associative, constraint_hull, local_obstacle
-from ssvm_dsl.requirements.orders import GIVE_UP
 from ssvm_dsl.requirements.programs import program_need
-from ssvm_dsl.requirements.treewidth import eliminations, structure_keys, width_order, width_orders
+from ssvm_dsl.requirements.treewidth import GIVE_UP, eliminations, structure_keys, width_order, width_orders
 from ssvm_dsl.scores.fixed_tables import fixed_tables
 from ssvm_dsl.scores.labellings import add_labels, score_labels
 from ssvm_dsl.scores.marginals import add_marginals, consistent, score_marginals

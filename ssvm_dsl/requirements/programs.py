@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
-from ssvm_dsl.array_types import I64
 from ssvm_dsl.ir.analysis.chunks import chunk_share
 from ssvm_dsl.ir.analysis.segments import KINDS, are_segmented
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.requirements.treewidth import largest_table
+from ssvm_dsl.requirements.treewidth import eliminations
 
 #: The kind of hard bounds on the number of true literals.
 COUNTED = "count"
+
+#: What follows from programs alone, for as long as they are there.
+_known: WeakKeyDictionary[Program, Need] = WeakKeyDictionary()
 
 
 def program_need(
@@ -24,55 +29,64 @@ def program_need(
     abilities: frozenset[Ability] = frozenset(),
     properties: frozenset[str] = frozenset(),
 ) -> Need:
-    """Return the need of a program."""
-    longest = int(np.diff(program.var_ptr).max(initial=0))
-    uses, clique = _literal_uses(program), _clique_table(program)
+    """Return the need of a program; what follows from the program alone is found once."""
+    if program not in _known:
+        _known[program] = _structure_need(program)
+    return replace(_known[program], tasks=tasks, guarantee=guarantee, abilities=abilities, properties=properties)
+
+
+def _structure_need(program: Program) -> Need:
+    """Return the need of a program, whatever is asked about it."""
+    few = program.representatives
+    n_factors, n_slots, max_table, of_spans = 0, 0, 1, False
+    for group in program.groups:
+        n_factors += group.n_factors
+        n_slots += group.n_factors * group.arity
+        max_table = max(max_table, group.n_configs)
+        of_spans |= group.of_spans
+    uses = np.zeros(few.n_variables, dtype=np.int64)  # in how many factors each variable is
+    for group in few.graph_groups:
+        uses += np.bincount(group.shapes.variables().ravel(), minlength=few.n_variables)
+    max_card = int(program.card.max(initial=1))
+    max_clique_table = 2.0 * float(np.log2(max_card))  # two variables of a tree
+    if program.hardest_topology is Topology.LOOPY:
+        max_clique_table = max((one.log2_largest for one in eliminations(program)), default=0.0)
+    literals, constraints = np.zeros(program.n_variables, dtype=np.int64), np.zeros(program.n_examples, dtype=np.int64)
+    max_count, without_rows, cyclic = 0, False, False
+    for rule in program.constraints:
+        first = program.var_ptr[:-1][rule.example_of[rule.constraint_of]]
+        literals += np.bincount(first + rule.variable, minlength=program.n_variables)
+        constraints += rule.counts
+        without_rows |= rule.without_rows
+        cyclic = cyclic or _has_cycle(rule)
+        if rule.kind == COUNTED:
+            max_count = max(max_count, _furthest(rule))
     return Need(
-        tasks=tasks,
         topology=program.hardest_topology,
         max_arity=program.max_arity,
-        max_card=int(program.card.max(initial=1)),
-        constraint_kinds=frozenset(one.kind for one in program.constraints if one.n_constraints),
-        max_constraints=_most_constraints(program),
-        max_count=max((_furthest(group) for group in program.constraints if group.kind == COUNTED), default=0),
-        shared_literals=bool((uses > 1).any()),
-        segmented=any(one.kind in KINDS for one in program.constraints) and are_segmented(program),
-        free_variables=bool((uses == 0).any()),
-        of_spans=any(group.of_spans for group in program.groups),
-        without_rows=any(one.without_rows for one in program.constraints),
-        cyclic=any(_has_cycle(group) for group in program.constraints),
-        abilities=abilities,
-        guarantee=guarantee,
-        max_variables=longest,
+        max_card=max_card,
+        constraint_kinds=frozenset(rule.kind for rule in program.constraints if rule.n_constraints),
+        max_constraints=int(constraints.max(initial=0)),
+        max_count=max_count,
+        shared_literals=bool((literals > 1).any()),
+        segmented=any(rule.kind in KINDS for rule in program.constraints) and are_segmented(program),
+        free_variables=bool((literals == 0).any()),
+        of_spans=of_spans,
+        without_rows=without_rows,
+        cyclic=cyclic,
+        max_variables=int(np.diff(program.var_ptr).max(initial=0)),
         max_labellings=most_labellings(program),
-        max_table=max((group.n_configs for group in program.groups), default=1),
+        max_table=max_table,
         n_examples=program.n_examples,
         n_variables=program.n_variables,
-        n_factors=sum(group.n_factors for group in program.groups),
-        n_slots=sum(group.n_factors * group.arity for group in program.groups),
-        crowding=min(_crowding(program), clique),
-        n_shapes=program.representatives.n_examples,
-        max_clique_table=clique,
-        properties=properties,
+        n_factors=n_factors,
+        n_slots=n_slots,
+        crowding=min(float(uses @ uses) / max(float(uses.sum()), 1.0), max_clique_table),
+        n_shapes=few.n_examples,
+        max_clique_table=max_clique_table,
         share=chunk_share(program),
         constraints=program.constraints,
     )
-
-
-def _crowding(program: Program) -> float:
-    """Return how many factors the variables of a factor are in, on average over one example of each shape."""
-    few = program.representatives
-    uses = np.zeros(few.n_variables, dtype=np.int64)
-    for group in few.graph_groups:
-        uses += np.bincount(group.shapes.variables().ravel(), minlength=few.n_variables)
-    return float(uses @ uses) / max(float(uses.sum()), 1.0)
-
-
-def _clique_table(program: Program) -> float:
-    """Return the largest table of exact elimination in bits; two variables of a tree make one."""
-    if program.hardest_topology < Topology.LOOPY:
-        return 2.0 * float(np.log2(program.card.max(initial=1)))
-    return largest_table(program)
 
 
 def _has_cycle(group: ConstraintGroup) -> bool:
@@ -88,23 +102,6 @@ def _has_cycle(group: ConstraintGroup) -> bool:
     base = group.constraint_of * width
     graph = coo_array((np.ones(len(tail), dtype=np.int8), (base + tail, base + head)), shape=(n, n))
     return bool(connected_components(graph, connection="strong", return_labels=False) < n)
-
-
-def _literal_uses(program: Program) -> I64:
-    """Return in how many literals of hard constraints each variable is; ``ndarray of int64, shape (V,)``."""
-    uses = np.zeros(program.n_variables, dtype=np.int64)
-    for group in program.constraints:
-        first = program.var_ptr[:-1][group.example_of[group.constraint_of]]
-        uses += np.bincount(first + group.variable, minlength=program.n_variables)
-    return uses
-
-
-def _most_constraints(program: Program) -> int:
-    """Return how many hard constraints the example with most of them has."""
-    counts = np.zeros(program.n_examples, dtype=np.int64)
-    for group in program.constraints:
-        counts += group.counts
-    return int(counts.max(initial=0))
 
 
 def _furthest(group: ConstraintGroup) -> int:

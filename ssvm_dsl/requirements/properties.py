@@ -22,7 +22,7 @@ weights are known: see :func:`guaranteed_properties`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -103,12 +103,13 @@ def doubts(parameters: ParameterMap, first: int = 0, priced: Sequence[LossFactor
 
 def _of_structure(program: Program) -> frozenset[str]:
     """Return the properties that numbers of states and variables do not rule out."""
-    found = set() if any(group.of_spans for group in program.groups) else {SUBMODULAR, METRIC, SEMIMETRIC}
-    if program.card.max(initial=1) <= 2:
-        found.add(BINARY)
-    if program.max_arity > 2:
-        found -= {METRIC, SEMIMETRIC}
-    return frozenset(found)
+    found = {SUBMODULAR, METRIC, SEMIMETRIC}
+    for group in program.groups:
+        if group.of_spans:
+            found.clear()
+        elif group.arity > 2 and group.n_factors:
+            found -= {METRIC, SEMIMETRIC}
+    return frozenset(found | {BINARY} if program.card.max(initial=1) <= 2 else found)
 
 
 def _doubts_of_form(fmap: FeatureMap, wanted: frozenset[str], first: int) -> dict[str, str]:
@@ -160,52 +161,42 @@ def _may_be_negative(fmap: FeatureMap, first: int) -> str:
 
 
 def _lacking(tables: F64, cards: tuple[int, ...], wanted: frozenset[str]) -> frozenset[str]:
-    """Return which of the wanted properties some table lacks."""
+    """Return which of the wanted properties some table lacks; metrics and semimetrics are tables of two variables."""
     if cards != (2, 2) and tables.min(initial=0.0) == -np.inf:
         return wanted - {BINARY}
-    shaped = tables.reshape(len(tables), *cards)
-    tests: dict[str, Callable[[F64], bool]] = {
-        SUBMODULAR: _submodular,
-        METRIC: _metric,
-        SEMIMETRIC: _semimetric,
-    }
-    return frozenset(name for name, test in tests.items() if name in wanted and not test(shaped))
+    t, lacking = tables.reshape(len(tables), *cards), set[str]()
+    if SUBMODULAR in wanted:  # second differences in every two variables
+        for i, j in combinations(range(1, t.ndim), 2):
+            of_two = np.moveaxis(t, (i, j), (0, 1))
+            if not _holds(of_two[:-1, :-1], of_two[1:, 1:], of_two[:-1, 1:], of_two[1:, :-1]):
+                lacking.add(SUBMODULAR)
+                break
+    distances = wanted & {METRIC, SEMIMETRIC}
+    if distances and not np.isfinite(t).all():
+        return frozenset(lacking | distances)
+    if METRIC in wanted:  # the triangle inequality
+        for c in range(min(cards)):
+            if not _holds(t, t[:, c, c, None, None], t[:, :, c, None], t[:, c, None, :]):
+                lacking.add(METRIC)
+                break
+    if SEMIMETRIC in wanted:  # to go to another state and back costs something
+        both = min(cards)
+        square = t[:, :both, :both]
+        own = np.einsum("kaa->ka", square)
+        if not _holds(own[:, :, None], own[:, None, :], square, np.swapaxes(square, 1, 2)):
+            lacking.add(SEMIMETRIC)
+    return frozenset(lacking)
 
 
-def _holds(*terms: F64) -> bool:
-    """Whether ``terms[0] + terms[1] >= terms[2] + terms[3]``, entry by entry; up to rounding, integers exactly."""
-    left, right = terms[0] + terms[1], terms[2] + terms[3]
+def _holds(a: F64, b: F64, c: F64, d: F64) -> bool:
+    """Whether ``a + b >= c + d``, entry by entry; up to rounding, integers exactly."""
+    left, right = a + b, c + d
     low = left < right
     if not low.any():
         return True
-    terms = tuple(np.broadcast_to(term, low.shape)[low] for term in terms)
-    size = sum(np.where(np.isfinite(term), np.abs(term), 0.0) for term in terms)
-    integers = np.logical_and.reduce([np.rint(term) == term for term in terms])
+    size, integers = np.zeros(int(low.sum())), np.ones(int(low.sum()), dtype=bool)
+    for term in (a, b, c, d):
+        values = np.broadcast_to(term, low.shape)[low]
+        size += np.where(np.isfinite(values), np.abs(values), 0.0)
+        integers &= np.rint(values) == values
     return bool((left[low] >= right[low] - np.where(integers, 0.0, ROUNDING * size)).all())
-
-
-def _submodular(tables: F64) -> bool:
-    """Whether tables of any number of variables have non-negative second differences in every two of them."""
-    for i, j in combinations(range(1, tables.ndim), 2):
-        moved = np.moveaxis(tables, (i, j), (0, 1))
-        if not _holds(moved[:-1, :-1], moved[1:, 1:], moved[:-1, 1:], moved[1:, :-1]):
-            return False
-    return True
-
-
-def _metric(tables: F64) -> bool:
-    """Whether tables of two variables are finite and satisfy the triangle inequality."""
-    return bool(np.isfinite(tables).all()) and all(
-        _holds(tables, tables[:, c, c, None, None], tables[:, :, c, None], tables[:, c, None, :])
-        for c in range(min(tables.shape[1:]))
-    )
-
-
-def _semimetric(tables: F64) -> bool:
-    """Whether tables of two variables are finite and going to another state and back costs something."""
-    if not np.isfinite(tables).all():
-        return False
-    c = min(tables.shape[1:])
-    square = tables[:, :c, :c]
-    diagonal = np.einsum("kaa->ka", square)
-    return _holds(diagonal[:, :, None], diagonal[:, None, :], square, np.swapaxes(square, 1, 2))

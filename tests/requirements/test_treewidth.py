@@ -11,9 +11,8 @@ from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.plugin_api import program_need
-from ssvm_dsl.requirements import orders
-from ssvm_dsl.requirements.orders import GIVE_UP, MAX_MIN_FILL, find_orders
-from ssvm_dsl.requirements.treewidth import eliminations, largest_table
+from ssvm_dsl.requirements import treewidth
+from ssvm_dsl.requirements.treewidth import GIVE_UP, MAX_MIN_FILL, eliminations, find_orders
 from ssvm_dsl.testing.problems import Recipe, seeded
 
 
@@ -110,8 +109,8 @@ def test_sizes_are_those_of_the_order(seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_large_graphs_lose_the_variable_of_the_smallest_table_first(seed, monkeypatch):
-    monkeypatch.setattr(orders, "MAX_MIN_FILL", -1)
-    monkeypatch.setattr(orders, "_AT_A_TIME", 3)
+    monkeypatch.setattr(treewidth, "MAX_MIN_FILL", -1)
+    monkeypatch.setattr(treewidth, "_AT_A_TIME", 3)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 40))
     card = 2 ** rng.integers(0, 4, size=n)  # logarithms are whole numbers, so that sums of them are exact
@@ -174,8 +173,8 @@ def slow_greedy(n, scopes, card, by_fill):
 @pytest.mark.parametrize("at_a_time", [1, 10_000_000])
 def test_batches_of_graphs_are_ordered_as_sets_of_python_order_them(at_a_time, monkeypatch):
     """Whichever of the two rules won: the order is that of the slow version.  Work is cut into calls anywhere."""
-    monkeypatch.setattr(orders, "_WORDS_AT_A_TIME", at_a_time)
-    monkeypatch.setattr(orders, "_HARD", np.inf)
+    monkeypatch.setattr(treewidth, "_WORDS_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(treewidth, "_HARD", np.inf)
     rng, graphs = np.random.default_rng(0), []
     for k in range(40):
         n = int(rng.integers(0, 25 if k else 150))
@@ -228,8 +227,7 @@ def test_each_example_has_an_order_and_a_largest_table():
     ring = [(v, (v + 1) % 6) for v in range(6)]
     program = program_of([ring, ring, ring[:-1], ring], [[3] * 6] * 4)
     assert [one.width for one in eliminations(program)] == [2, 2, 1, 2]
-    assert largest_table(program) == pytest.approx(np.log2(27))
-    assert largest_table(program, np.array([2])) == pytest.approx(np.log2(9))
+    assert [one.log2_largest for one in eliminations(program, np.array([2]))] == pytest.approx([np.log2(9)])
     assert program_need(program).max_clique_table == pytest.approx(np.log2(27))
 
 
@@ -237,8 +235,8 @@ def test_masked_variables_do_not_count():
     ring = [(v, (v + 1) % 6) for v in range(6)]
     allowed = np.ones(12, dtype=bool)
     allowed[2 * 3] = False  # variable 3 has one state left, which cuts the ring open
-    assert largest_table(program_of([ring], [[2] * 6])) == pytest.approx(3.0)
-    assert largest_table(program_of([ring], [[2] * 6], allowed)) == pytest.approx(2.0)
+    assert program_need(program_of([ring], [[2] * 6])).max_clique_table == pytest.approx(3.0)
+    assert program_need(program_of([ring], [[2] * 6], allowed)).max_clique_table == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -255,7 +253,7 @@ def test_programs_with_factors_of_any_arity(seed):
 
 def test_a_hub_does_not_keep_the_order_from_the_clock(monkeypatch):
     n, looks = 20_001, []
-    monkeypatch.setattr(orders, "pause", lambda ahead=0.0: looks.append(1))
+    monkeypatch.setattr(treewidth, "pause", lambda ahead=0.0: looks.append(1))
     found = order_of(n, [(0, v) for v in range(1, n)] + [(v, v + 1) for v in range(1, n - 1)])
     assert (found.complete, found.width, len(found.order)) == (True, 2, n)
     assert len(looks) > 10  # all neighbours of the hub are looked at for each of them

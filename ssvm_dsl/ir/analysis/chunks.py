@@ -28,8 +28,10 @@ REPEATED = 8
 
 def chunk_share(program: Program) -> float:
     """Return which share of a program's factors is worked on at a time: 1 where it is worked on as a whole."""
-    slots = sum(group.n_factors * group.arity for group in program.groups)
-    stored = sum(group.shapes.scope.size for group in program.groups)
+    slots = stored = 0
+    for group in program.groups:
+        slots += group.n_factors * group.arity
+        stored += group.shapes.scope.size
     if slots < LARGE or slots < REPEATED * stored or program.constraints or program.hardest_topology < Topology.LOOPY:
         return 1.0
     return CHUNK / slots

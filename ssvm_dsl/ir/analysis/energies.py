@@ -49,9 +49,7 @@ def expansion_factor(program: Program, theta: Theta) -> F64:
     factor = np.full(program.n_examples, 2.0)
     for group, tables in zip(program.groups, theta.tables, strict=True):
         if group.n_factors:
-            factors = np.full(group.n_factors, np.nan)
-            if _between_equals(group):
-                factors = 2.0 * _spread(_distances(group, tables), tables)[group.table_rows()]
+            factors = 2.0 * _distance_ratios(group, tables)[group.table_rows()]
             np.maximum.at(factor, owners(group.ptr), factors)  # of nan and a number the larger one is nan
     return factor
 
@@ -67,13 +65,11 @@ def energy_origins(program: Program, question: Question) -> F64:
     for group, tables in zip(program.groups, question.theta.tables, strict=True):
         if not group.n_factors:
             continue
-        rows, owner = group.table_rows(), owners(group.ptr)
-        if not _between_equals(group):
-            known[owner] = np.nan
+        rows, negative = group.table_rows(), np.isnan(_distance_ratios(group, tables))
+        known[owners(group.ptr)[negative[rows]]] = np.nan
+        if negative.all():
             continue
         k, t = group.cards[0], tables.reshape(-1, *group.cards)
-        negative = np.isnan(_spread(_distances(group, tables), tables))
-        known[owner[negative[rows]]] = np.nan
         half = 0.5 * np.einsum("nkk->nk", t)[rows]
         for variables in group.shapes.variables().T:
             np.add.at(node, program.state_ptr[variables][:, None] + np.arange(k), half)
@@ -99,25 +95,19 @@ def energy_ratio(program: Program, question: Question, solution: Solution) -> F6
     return np.where(there, np.maximum(ratio, 1.0), np.nan)
 
 
-def _between_equals(group: Group) -> bool:
-    return not group.of_spans and group.arity == 2 and group.cards[0] == group.cards[1]
+def _distance_ratios(group: Group, tables: F64) -> F64:
+    """Return the largest distance V of each table over the least between two states; ``shape (n_tables,)``.
 
-
-def _distances(group: Group, tables: F64) -> F64:
-    """Return V of every table; ``shape (n_tables, k, k)``."""
+    At least 1 (also where all distances are 0); ``inf`` where some are 0, ``nan`` where one is negative, and where
+    tables have no distances: between variables with different numbers of states, or of other numbers of variables.
+    """
+    if group.of_spans or group.arity != 2 or group.cards[0] != group.cards[1]:
+        return np.full(len(tables), np.nan)
     t = tables.reshape(-1, *group.cards)
     own = np.einsum("nkk->nk", t)
-    return np.asarray(0.5 * (own[:, :, None] + own[:, None, :]) - t)  # states that are ruled out have no distance
-
-
-def _spread(V: F64, tables: F64) -> F64:
-    """Return the largest distance of each table over the least between two states.
-
-    At least 1 (also where all distances are 0); ``inf`` where some are 0, ``nan`` where one is negative.
-    """
-    k = V.shape[1]
+    V = 0.5 * (own[:, :, None] + own[:, None, :]) - t  # states that are ruled out have no distance
     most, rounding = V.max(axis=(1, 2), initial=0.0), ROUNDING * np.abs(tables).max(axis=1, initial=0.0)
-    least = np.where(np.eye(k) > 0, np.inf, V).min(axis=(1, 2), initial=np.inf)
+    least = np.where(np.eye(group.cards[0]) > 0, np.inf, V).min(axis=(1, 2), initial=np.inf)
     ratio = np.where(least > rounding, most / least, np.inf)
     ratio = np.where(most <= rounding, 1.0, np.maximum(ratio, 1.0))
     return np.where(least < -rounding, np.nan, ratio)

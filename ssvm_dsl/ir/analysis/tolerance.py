@@ -30,7 +30,7 @@ that what users see is at least the true optimum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -54,8 +54,6 @@ EXACT_BELOW = 2.0**53
 #: Scores that differ by less are ties.
 TINY = 2.0**-900
 
-_NOTHING = np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
-
 
 @dataclass(frozen=True, eq=False)
 class Terms:
@@ -71,55 +69,65 @@ class Terms:
         The most that the scores of two labellings can differ by.
     integers : ndarray of bool, shape (n,)
         Whether all terms are integers.
+
+    Attributes
+    ----------
+    whole : ndarray of bool, shape (n,)
+        Whether scores are integers that double precision holds exactly.
+    rounding : ndarray of float64, shape (n,)
+        How far a sum of as many numbers of this size may be off, whether they are integers or not.
+    roundoff : ndarray of float64, shape (n,)
+        How far a labelling's score, added up in double precision, may be from the true one.
     """
 
     count: I64
     size: F64
     spread: F64
     integers: Bools
+    whole: Bools = field(init=False, repr=False)
+    rounding: F64 = field(init=False, repr=False)
+    roundoff: F64 = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        whole, rounding = self.integers & (self.size < EXACT_BELOW), (self.count + 3) * UNIT * self.size
+        vars(self).update(whole=whole, rounding=rounding, roundoff=np.where(whole, 0.0, rounding))
 
     @classmethod
     def of(cls, program: Program, theta: Theta, examples: I64 | None = None) -> Terms:
         """Return the terms of the scores of the selected examples (all by default); O(number of terms)."""
-        ids = np.arange(program.n_examples, dtype=np.int64) if examples is None else examples
-        const = theta.const[ids]
-        total = _Sums(len(ids))
-        total.add(np.arange(len(ids)), np.abs(const), np.zeros(len(ids)), const == np.rint(const))
-        total.count -= 1
-        node = theta.node[positions(program.state_ptr[program.var_ptr], examples)]
+        ids = program.every_example if examples is None else examples
+        n, const = len(ids), theta.const[ids]
+        count, size, spread = np.zeros(n, dtype=np.int64), np.abs(const), np.zeros(n)
+        integers = const == np.rint(const)
+
+        def add(owner: I64, sizes: F64, spreads: F64, whole: Bools) -> None:
+            nonlocal count, size, spread, integers
+            count += np.bincount(owner, minlength=n)
+            size += np.bincount(owner, sizes, n)
+            spread += np.bincount(owner, spreads, n)
+            integers &= np.bincount(owner, ~whole, n) == 0
+
+        states = positions(program.state_ptr[program.var_ptr], examples)
+        node = theta.node[states]
         if program.allowed is not None:
-            node = np.where(program.allowed[positions(program.state_ptr[program.var_ptr], examples)], node, -np.inf)
-        owner = np.repeat(np.arange(len(ids)), program.var_ptr[ids + 1] - program.var_ptr[ids])
-        total.add(owner, *block_terms(node, program.own_state_ptr(examples)[:-1]))
+            node = np.where(program.allowed[states], node, -np.inf)
+        owner = np.repeat(np.arange(n), program.var_ptr[ids + 1] - program.var_ptr[ids])
+        add(owner, *block_terms(node, program.own_state_ptr(examples)[:-1]))
         for group, tables in zip(program.groups, theta.tables, strict=True):
-            whole = group.shapes.count(examples) >= group.n_tables
-            begin = np.arange(len(tables)) * group.n_configs
-            size, spread, integers = block_terms(tables.ravel(), begin) if whole else _NOTHING
-            if group.of_spans:  # it may score nothing as well
-                spread = np.maximum(spread, size)
+            counts = group.shapes.counts[ids]
+            at_once = int(counts.sum()) >= group.n_tables  # few tables, of many factors
+            if at_once:
+                of_tables = block_terms(tables.ravel(), np.arange(len(tables)) * group.n_configs)
             for part in group.shapes.chunks(ids):
                 rows = group.table_rows(ids[part])
-                owner = np.repeat(np.arange(part.start, part.stop), group.shapes.counts[ids[part]])
-                if whole:
-                    total.add(owner, size[rows], spread[rows], integers[rows])
+                if at_once:
+                    sizes, spreads, whole = of_tables[0][rows], of_tables[1][rows], of_tables[2][rows]
                 else:
-                    total.add(owner, *block_terms(tables[rows].ravel(), np.arange(len(rows)) * group.n_configs))
-        return cls(total.count, total.size, total.spread, total.integers)
-
-    @property
-    def whole(self) -> Bools:
-        """Whether scores are integers that double precision holds exactly."""
-        return self.integers & (self.size < EXACT_BELOW)
-
-    @property
-    def roundoff(self) -> F64:
-        """How far a labelling's score, added up in double precision, may be from the true one."""
-        return np.where(self.whole, 0.0, self.rounding)
-
-    @property
-    def rounding(self) -> F64:
-        """How far a sum of as many numbers of this size may be off, whether they are integers or not."""
-        return np.asarray((self.count + 3) * UNIT * self.size)
+                    sizes, spreads, whole = block_terms(tables[rows].ravel(), np.arange(len(rows)) * group.n_configs)
+                if group.of_spans:  # it may score nothing as well
+                    spreads = np.maximum(spreads, sizes)
+                add(np.repeat(np.arange(part.start, part.stop), counts[part]), sizes, spreads, whole)
+        return cls(count, size, spread, integers)
 
     def closed(self, score: F64, bound: F64) -> Bools:
         """Return which scores are optimal, given upper bounds on all scores (``nan`` where there is none)."""
@@ -148,22 +156,6 @@ class Terms:
             return np.where(np.isnan(bound), bound, np.maximum(down, score))
 
 
-class _Sums:
-    """Adds up what blocks say, example by example."""
-
-    def __init__(self, n: int) -> None:
-        self.count, self.size, self.spread = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
-        self.integers = np.ones(n, dtype=bool)
-
-    def add(self, owner: I64, size: F64, spread: F64, integers: Bools) -> None:
-        """Add blocks that belong to examples."""
-        n = len(self.count)
-        self.count += np.bincount(owner, minlength=n)
-        self.size += np.bincount(owner, size, n)
-        self.spread += np.bincount(owner, spread, n)
-        self.integers &= np.bincount(owner, ~integers, n) == 0
-
-
 def block_terms(values: F64, starts: I64) -> tuple[F64, F64, Bools]:
     """Return for each block of values its size, its spread and whether all are integers; ``-inf`` does not count.
 
@@ -178,18 +170,14 @@ def block_terms(values: F64, starts: I64) -> tuple[F64, F64, Bools]:
     size, spread, integers = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
     for part in slices(n):  # as much as the processor's cache holds, about
         lo, hi = int(ends[part.start]), int(ends[min(part.stop, n)])
-        size[part], spread[part], integers[part] = _few_block_terms(values[lo:hi], starts[part] - lo)
+        block, begin = values[lo:hi], starts[part] - lo
+        finite = np.isfinite(block)
+        every = bool(finite.all())
+        high = reduced(np.maximum, block if every else np.where(finite, block, -np.inf), begin)
+        low = reduced(np.minimum, block if every else np.where(finite, block, np.inf), begin)
+        if not every:
+            any_left = high > -np.inf
+            high, low = np.where(any_left, high, 0.0), np.where(any_left, low, 0.0)
+        size[part], spread[part] = np.maximum(np.abs(high), np.abs(low)), high - low
+        integers[part] = reduced(np.logical_and, ~finite | (np.rint(block) == block), begin)
     return size, spread, integers
-
-
-def _few_block_terms(values: F64, starts: I64) -> tuple[F64, F64, Bools]:
-    """Return what :func:`block_terms` does, at once; there is a block."""
-    finite = np.isfinite(values)
-    every = bool(finite.all())
-    high = reduced(np.maximum, values if every else np.where(finite, values, -np.inf), starts)
-    low = reduced(np.minimum, values if every else np.where(finite, values, np.inf), starts)
-    if not every:
-        any_left = high > -np.inf
-        high, low = np.where(any_left, high, 0.0), np.where(any_left, low, 0.0)
-    integers = reduced(np.logical_and, ~finite | (np.rint(values) == values), starts)
-    return np.maximum(np.abs(high), np.abs(low)), high - low, integers

@@ -44,10 +44,8 @@ def topology_and_order(var_ptr: I64, groups: Sequence[Shapes]) -> tuple[NDArray[
     n_examples, n_variables = len(var_ptr) - 1, int(var_ptr[-1])
     topology = np.full(n_examples, Topology.CHAIN, dtype=np.int8)
     order = np.arange(n_variables, dtype=np.int32)
-    if _plain_chains(groups):
-        return topology, order
     edges = distinct_edges(groups, n_variables)
-    if len(edges) and not natural_chain(edges):
+    if (edges[:, 1] - edges[:, 0] != 1).any():  # else every edge joins a variable with the next one: chains, in order
         owner = owners(var_ptr)
         degree = np.bincount(edges.ravel(), minlength=n_variables)
         topology[owner[degree > 2]] = Topology.FOREST
@@ -63,27 +61,13 @@ def topology_and_order(var_ptr: I64, groups: Sequence[Shapes]) -> tuple[NDArray[
     return topology, order
 
 
-def _plain_chains(groups: Sequence[Shapes]) -> bool:
-    """Whether there is one group, and it joins variables with the next one, in order: seen without sorting."""
-    groups = [shapes for shapes in groups if shapes.n_factors]
-    if len(groups) != 1 or groups[0].arity != 2:
-        return False
-    scope = groups[0].variables()
-    first, second = scope[:, 0], scope[:, 1]
-    return bool((second == first + 1).all() and (first[1:] > first[:-1]).all())
-
-
-def natural_chain(edges: I64) -> bool:
-    """Whether every edge joins a variable with the next one (then the plain order is right)."""
-    return bool((edges[:, 1] - edges[:, 0] == 1).all())
-
-
 def distinct_edges(groups: Sequence[Shapes], n_variables: int) -> I64:
     """Return the pairs of variables that share a pairwise factor, each once, ``shape (m, 2)``, sorted."""
     pairs = [shapes.variables() for shapes in groups if shapes.arity == 2 and shapes.n_factors]
-    if not pairs:
-        return np.zeros((0, 2), dtype=np.int64)
-    ends = np.sort(np.concatenate(pairs).astype(np.int64), axis=1)
+    ends = np.concatenate(pairs or [np.zeros((0, 2), np.int32)])
+    if (ends[:, 0] < ends[:, 1]).all() and (ends[1:, 0] > ends[:-1, 0]).all():  # chains, for example
+        return ends.astype(np.int64)
+    ends = np.sort(ends.astype(np.int64), axis=1)
     keys = ends[:, 0] * n_variables + ends[:, 1]
     if not (np.diff(keys) > 0).all():
         keys = np.sort(keys)  # np.unique hashes, which takes ten times as long

@@ -20,8 +20,7 @@ from ssvm_dsl.learning.risks.kinds import Risk, minimised, minimisers
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.requirements.hulls import associative, constraint_hull, local_obstacle
-from ssvm_dsl.requirements.orders import Elimination
-from ssvm_dsl.requirements.treewidth import eliminations
+from ssvm_dsl.requirements.treewidth import Elimination, eliminations
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Base-2 logarithm of the joint states of the cliques of all examples at most; trainers keep some 100 bytes for each.
