@@ -16,9 +16,6 @@ ENOUGH = 60
 
 #: Why small modules that one other imports are files of their own.  Names of modules, by the reason.
 REASONS: dict[str, tuple[str, ...]] = {
-    "kernels lie below the part that calls them": (
-        "ssvm_dsl.kernels.rounding",
-    ),
     "pickles of models name its classes": (
         "ssvm_dsl.lang.constraints.derivable",
         "ssvm_dsl.lang.constraints.segments",
@@ -27,7 +24,6 @@ REASONS: dict[str, tuple[str, ...]] = {
     "public functions, loaded by their names alone": (
         "ssvm_dask.parts",
         "ssvm_dsl.ir.analysis.local_polytope",
-        "ssvm_dsl.ir.analysis.matchings",
         "ssvm_dsl.learning.tuning.cross_validation",
         "ssvm_dsl.report.relations",
         "ssvm_dsl.testing.own_structures",
@@ -56,7 +52,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.learning.risks.gradients.curvature",
         "ssvm_dsl.learning.risks.hinges.completing",
         "ssvm_dsl.scores.rounding",
-        "ssvm_dsl.scoring.layouts",
     ),
 }
 
