@@ -29,11 +29,10 @@ from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.inference.verification.verify import Verifier, round_outwards
 from ssvm_dsl.ir.analysis.chunks import chunk_share
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.messages import DualBound
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.solution import TIME, Marginals, Solution, Stop
+from ssvm_dsl.ir.solution import TIME, DualBound, Marginals, Solution, Stop
 from ssvm_dsl.loading import loading_time
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.protocols import CompiledMessages, CompiledOracle

@@ -16,12 +16,11 @@ from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.planned import ABILITY_OF
 from ssvm_dsl.inference.starting.fill_in import unanswered
 from ssvm_dsl.ir.analysis.chunks import Chunk, chunks
-from ssvm_dsl.ir.messages import Messages, Prices
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, pointers
-from ssvm_dsl.ir.solution import Solution, Stop, join_solutions
+from ssvm_dsl.ir.solution import Messages, Prices, Solution, Stop, join_solutions
 from ssvm_dsl.plugin_api.protocols import Backend
 
 #: Sessions that are kept: chunks of one size, and what is left over.

@@ -20,12 +20,11 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.inference.verification.form import Fault
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.messages import DualBound, Messages
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
-from ssvm_dsl.ir.solution import Marginals, Solution, Stop
+from ssvm_dsl.ir.solution import DualBound, Marginals, Messages, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.hosting.contained import kept_surroundings, read_only
 from ssvm_dsl.plugin_api.protocols import Backend, CompiledMessages, CompiledOracle, Session, missing_methods

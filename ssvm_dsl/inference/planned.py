@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.messages import DualBound
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.solution import Marginals, Solution
+from ssvm_dsl.ir.solution import DualBound, Marginals, Solution
 from ssvm_dsl.plugin_api.protocols import CompiledMessages, CompiledOracle
 
 #: What a session may be asked, and what its backend must have announced for it.

@@ -6,7 +6,6 @@ Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguou
 from ssvm_dsl.array_types import F64, I8, I32, I64, U8, Bools
 from ssvm_dsl.ir.analysis.energies import energy_origins, energy_ratio, expansion_factor
 from ssvm_dsl.ir.analysis.local_polytope import labelling_marginals, n_marginals, polytope_equations
-from ssvm_dsl.ir.analysis.matchings import SideLimits, matching_limits
 from ssvm_dsl.ir.analysis.segments import (
     LENGTHS,
     NEIGHBOURS,
@@ -20,13 +19,20 @@ from ssvm_dsl.ir.analysis.segments import (
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE, ROUNDING, Terms, block_terms
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.bounded_cache import BoundedCache
-from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, CustomOracle, LabelRules, LinearRows
+from ssvm_dsl.ir.constraints import (
+    ConstraintGroup,
+    ConstraintRules,
+    CustomOracle,
+    LabelRules,
+    LinearRows,
+    SideLimits,
+    matching_limits,
+)
 from ssvm_dsl.ir.counts import CountFactors, CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.grammar_arrays import GrammarArrays
 from ssvm_dsl.ir.graph_problem import GraphProblem
 from ssvm_dsl.ir.loss import LossFactors, LossTerm
-from ssvm_dsl.ir.messages import DualBound, Messages, Prices
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.program import AUXILIARY, ONE_SPAN, SPANS, Group, Program
 from ssvm_dsl.ir.question import Question
@@ -42,7 +48,10 @@ from ssvm_dsl.ir.ragged import (
     slices,
 )
 from ssvm_dsl.ir.solution import (
+    DualBound,
     Marginals,
+    Messages,
+    Prices,
     Primal,
     Solution,
     Stop,

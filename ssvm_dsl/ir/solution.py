@@ -1,11 +1,11 @@
-"""``Solution``: what a backend answers, and how labellings are scored."""
+"""``Solution``: what a backend answers; and messages of dual bounds, to start from later."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,3 +259,64 @@ def each_marginals(program: Program, marginals: Marginals, ids: I64) -> Iterator
     for k in range(len(ids)):
         tables = (table[ptr[k] : ptr[k + 1]] for table, ptr in zip(marginals.tables, rows, strict=True))
         yield Marginals(marginals.node[node[k] : node[k + 1]], tuple(tables))
+
+
+# -- messages, as backends that lower dual bounds hand them out to start from later ---------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """Messages of some examples, in whatever layout the session that made them uses.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    ptr : ndarray of int64, shape (n + 1,)
+        Where the messages of each start.
+    values : ndarray of float64
+        Packed.
+    """
+
+    ids: I64
+    ptr: I64
+    values: F64
+
+    def of(self, ids: I64, ptr: I64) -> F64:
+        """Return the messages of other examples, zero where there are none."""
+        if np.array_equal(self.ids, ids) and np.array_equal(self.ptr, ptr):
+            return self.values.copy()
+        out = np.zeros(int(ptr[-1]))
+        place = {int(example): k for k, example in enumerate(self.ids)}
+        for i, example in enumerate(ids):
+            k = place.get(int(example))
+            if k is not None:
+                out[ptr[i] : ptr[i + 1]] = self.values[self.ptr[k] : self.ptr[k + 1]]
+        return out
+
+
+class DualBound(NamedTuple):
+    """Dual bounds at messages, and where they are attained.
+
+    Parameters
+    ----------
+    temperature : float
+        T of soft maxima ``T log sum exp(. / T)``; 0 for plain ones.
+    bound : ndarray of float64, shape (n,)
+        Of each example at its messages.
+    marginals : Marginals
+        A subgradient of the bounds in the scores: distributions of variables and, apart from them, of factors.
+    messages : Messages
+    """
+
+    temperature: float
+    bound: F64
+    marginals: Marginals
+    messages: Messages
+
+
+class Prices(Messages):
+    """Messages that are worth keeping from one oracle call of training to the next: few, and dear to find.
+
+    Problems keep those of each example, give them back with the next question about it, and store them in checkpoints.
+    """

@@ -43,7 +43,7 @@ from ssvm_dsl.kernels.flat import (
     StateScores,
 )
 from ssvm_dsl.kernels.intrinsics import borrow, prefetch
-from ssvm_dsl.kernels.observed import weight_of
+from ssvm_dsl.kernels.rows import weight_of
 from ssvm_dsl.kernels.scoring import (
     factor_add,
     factor_config,

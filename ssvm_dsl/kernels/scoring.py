@@ -54,8 +54,15 @@ from ssvm_dsl.kernels.flat import (
     StateScores,
 )
 from ssvm_dsl.kernels.intrinsics import borrow
-from ssvm_dsl.kernels.observed import observed_add, observed_dot, observed_scores
-from ssvm_dsl.kernels.rows import add_scaled, dense_rows, dot, sparse_scores
+from ssvm_dsl.kernels.rows import (
+    add_scaled,
+    dense_rows,
+    dot,
+    observed_add,
+    observed_dot,
+    observed_scores,
+    sparse_scores,
+)
 
 
 @njit(cache=True, nogil=True, borrowed=True)

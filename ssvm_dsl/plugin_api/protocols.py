@@ -13,11 +13,10 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.graph_problem import GraphProblem
-from ssvm_dsl.ir.messages import DualBound
 from ssvm_dsl.ir.need import Ability, Caps, Need
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.solution import Marginals, Solution
+from ssvm_dsl.ir.solution import DualBound, Marginals, Solution
 from ssvm_dsl.values import Value
 
 T = TypeVar("T")

@@ -12,9 +12,8 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.solution import Marginals, Solution
+from ssvm_dsl.ir.solution import Marginals, Messages, Solution
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.protocols import CompiledMessages, CompiledOracle
 from ssvm_dsl.scores.parameter_map import ParameterMap

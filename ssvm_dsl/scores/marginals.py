@@ -134,7 +134,7 @@ def rounded(program: Program, marginals: Marginals) -> I32:
     Hard constraints are ignored.  Time is linear in the size of the tables, memory a copy of them.
     """
     from ssvm_dsl.kernels.flat import FactorLists
-    from ssvm_dsl.kernels.rounding import round_marginals
+    from ssvm_dsl.kernels.marginals import round_marginals
 
     groups = program.groups
     arity = np.repeat([group.arity for group in groups], [group.n_factors for group in groups]).astype(np.int64)

@@ -60,8 +60,7 @@ def plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F6
     """Return the tables of feature rows, one unit: ``X[rows] W' B``; ``shape (len(rows), prod(cards))``."""
     weights, pairs = fmap.weights(w)[unit], fmap.observed
     if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.kernels.observed import observed_rows_times, spread_rows_times
-        from ssvm_dsl.kernels.rows import sparse_rows_times
+        from ssvm_dsl.kernels.rows import observed_rows_times, sparse_rows_times, spread_rows_times
 
         ids = numbers(rows)
         values = np.zeros((len(ids), fmap.n_basis))
@@ -107,8 +106,7 @@ def to_basis(fmap: FeatureMap, values: F64) -> F64:
 def scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F64) -> None:
     """Add ``projected' X[rows]`` to the stored weights of one unit."""
     if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.kernels.observed import add_observed_outer, add_spread_outer
-        from ssvm_dsl.kernels.rows import add_sparse_outer
+        from ssvm_dsl.kernels.rows import add_observed_outer, add_sparse_outer, add_spread_outer
 
         csr, pairs = (fmap.features.data, fmap.features.indices, fmap.features.ptr), fmap.observed
         values, ids = np.ascontiguousarray(projected), numbers(rows)

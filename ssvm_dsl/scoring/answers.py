@@ -18,7 +18,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.scores.labellings import add_labels
 from ssvm_dsl.scores.marginals import add_marginals
-from ssvm_dsl.scoring.batch import Pouring, Sizes
+from ssvm_dsl.scoring.batch import RawLayout, Sizes
 from ssvm_dsl.scoring.grounded_batch import GroundedBatch
 from ssvm_dsl.scoring.questions import Truth
 
@@ -41,7 +41,7 @@ class ScoredAnswers:
     def __init__(
         self,
         grounded: GroundedBatch,
-        pourings: Mapping[str, Pouring],
+        layouts: Mapping[str, RawLayout],
         sizes: Sizes,
         plan: Plan,
         solution: Solution,
@@ -50,7 +50,7 @@ class ScoredAnswers:
         truth_score: F64 | None,
         coef: F64,
     ) -> None:
-        self._grounded, self._pourings, self._sizes = grounded, pourings, sizes
+        self._grounded, self._layouts, self._sizes = grounded, layouts, sizes
         self._solution, self._sums, self._truth, self._truth_score = solution, sums, truth, truth_score
         self._coef = coef
         none = np.full(grounded.layout.n, np.nan)
@@ -234,9 +234,9 @@ class ScoredAnswers:
 
     def _by_template(self, sums: Theta) -> dict[str, Any]:
         """Return numbers laid out as a Theta, which are not needed any more, in the shape of the scores."""
-        shapes = {name: (one.n_factors, one.template.width) for name, one in self._pourings.items()}
+        shapes = {name: (layout.n_factors, layout.template.width) for name, layout in self._layouts.items()}
         gathered = self._grounded.gathered(sums.node, sums.tables, shapes)
-        return {name: one.restored(gathered[name]) for name, one in self._pourings.items()}
+        return {name: layout.restored(gathered[name]) for name, layout in self._layouts.items()}
 
 
 def checked_weights(value: Any, n: int) -> F64:

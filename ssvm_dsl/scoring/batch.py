@@ -31,8 +31,9 @@ from ssvm_dsl.scoring.templates import Template
 
 PADDED, PACKED, LIST, TIED = "padded", "packed", "list", "tied"
 
+
 @dataclass(frozen=True, eq=False)
-class Poured:
+class RawScores:
     """The scores of one template as they came.
 
     Parameters
@@ -48,7 +49,7 @@ class Poured:
     values: Any
 
     @classmethod
-    def read(cls, template: Template, value: Any) -> Poured:
+    def read(cls, template: Template, value: Any) -> RawScores:
         """Return scores with their form; sizes are compared later.
 
         Raises
@@ -58,11 +59,11 @@ class Poured:
         """
         states, n_axes = template.shape, len(template.axes)
         if isinstance(value, list | tuple):
-            each = [_array(template, one, i) for i, one in enumerate(value)]
-            for i, one in enumerate(each):
-                if one.ndim != n_axes + len(states) or one.shape[n_axes:] != states:
-                    raise cls._refused(template, one, i)
-            return cls(template, LIST, each)
+            arrays = [_array(template, scores, i) for i, scores in enumerate(value)]
+            for i, array in enumerate(arrays):
+                if array.ndim != n_axes + len(states) or array.shape[n_axes:] != states:
+                    raise cls._refused(template, array, i)
+            return cls(template, LIST, arrays)
         array = _array(template, value)
         lead = array.ndim - len(states)
         forms = {0: TIED, 1: PACKED} | {1 + n_axes: PADDED}
@@ -96,7 +97,7 @@ class Poured:
         """Return the sizes of the axes of each example, ``shape (n, n_axes)``, where the form tells them."""
         n_axes = len(self.template.axes)
         if self.form == LIST:
-            shapes = [one.shape[:n_axes] for one in self.values]
+            shapes = [array.shape[:n_axes] for array in self.values]
             return np.array(shapes, dtype=np.int64).reshape(len(shapes), n_axes)
         if self.form == PADDED:
             return np.tile(np.array(self.values.shape[1 : 1 + n_axes], dtype=np.int64), (len(self.values), 1))
@@ -109,7 +110,7 @@ def scores_of(template: Template) -> str:
 
 
 def _names(template: Template) -> list[str]:
-    return [one.words for one in template.axes]
+    return [axis.words for axis in template.axes]
 
 
 def _array(template: Template, value: Any, example: int | None = None) -> NDArray[Any]:
@@ -117,10 +118,8 @@ def _array(template: Template, value: Any, example: int | None = None) -> NDArra
         array = real_array(value)
         return array if array.dtype in (np.float64, np.float32) else as_floats(array)
     except NotNumbers as err:
-        found = err.found
-        raise DataError(
-            scores_of(template), example=example, expected=err.expected, found=found, hint=err.hint
-        ) from None
+        what = scores_of(template)
+        raise DataError(what, example=example, expected=err.expected, found=err.found, hint=err.hint) from None
 
 
 class Sizes:
@@ -214,54 +213,42 @@ def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...], wha
     return places
 
 
-class Pouring:
+class RawLayout:
     """How the scores of one template lie in the arrays that users passed, for a batch of known sizes.
 
     It follows from the shapes of the arrays, so that it serves other scores of the same shapes.
 
     Parameters
     ----------
-    poured : Poured
+    raw : RawScores
         Of these shapes.
     sizes : Sizes
     """
 
-    def __init__(self, poured: Poured, sizes: Sizes) -> None:
-        self.form, self.template, self.n = poured.form, poured.template, sizes.n
-        self.shapes = [one.shape for one in (poured.values if poured.form == LIST else [poured.values])]
-        self.n_factors = 1
+    def __init__(self, raw: RawScores, sizes: Sizes) -> None:
+        values, template, n = raw.values, raw.template, sizes.n
+        what, n_axes = scores_of(template), len(template.axes)
+        self.form, self.template, self.n_factors = raw.form, template, 1
+        self.shapes = [array.shape for array in (values if raw.form == LIST else [values])]
         self.at: I64 | None = None
-        if poured.form == TIED:
+        if raw.form == TIED:
             return
-        counts = sizes.counts(self.template)
+        counts = sizes.counts(template)
         self.n_factors, self.ptr = int(counts.sum()), pointers(counts)
-        if poured.form == PADDED:
-            self.at = self._padded(poured, sizes)
-        elif poured.form == PACKED:
-            self._check_packed(poured)
+        if raw.form == PACKED:
+            if len(values) != self.n_factors:
+                expected = f"{self.n_factors} factors in {n} examples, one after the other"
+                raise DataError(what, expected=expected, found=describe(values))
+        elif len(values) != n:
+            found = f"{len(values)}" if raw.form == LIST else describe(values)
+            raise DataError(what, expected=f"{n} examples", found=found)
+        elif raw.form == PADDED:
+            self.at = sizes.places(template, values.shape[1 : 1 + n_axes], what)
         else:
-            self._check_list(poured, sizes)
-
-    def _padded(self, poured: Poured, sizes: Sizes) -> I64 | None:
-        values, template = poured.values, self.template
-        if len(values) != self.n:
-            raise DataError(scores_of(template), expected=f"{self.n} examples", found=describe(values))
-        return sizes.places(template, values.shape[1 : 1 + len(template.axes)], scores_of(template))
-
-    def _check_packed(self, poured: Poured) -> None:
-        if len(poured.values) != self.n_factors:
-            expected = f"{self.n_factors} factors in {self.n} examples, one after the other"
-            raise DataError(scores_of(self.template), expected=expected, found=describe(poured.values))
-
-    def _check_list(self, poured: Poured, sizes: Sizes) -> None:
-        template, values = self.template, poured.values
-        if len(values) != self.n:
-            raise DataError(scores_of(template), expected=f"{self.n} examples", found=f"{len(values)}")
-        own = sizes.of(template)
-        for i, one in enumerate(values):
-            if one.shape[: len(template.axes)] != tuple(own[i].tolist()):
-                shape = (*own[i].tolist(), *template.shape)
-                raise DataError(scores_of(template), example=i, expected=f"shape {shape}", found=describe(one))
+            for i, (array, own) in enumerate(zip(values, sizes.of(template).tolist(), strict=True)):
+                if array.shape[:n_axes] != tuple(own):
+                    expected = f"shape {(*own, *template.shape)}"
+                    raise DataError(what, example=i, expected=expected, found=describe(array))
 
     def packed(self, values: Any) -> F64:
         """Return scores factor by factor, ``shape (n, width)``, unchecked (:meth:`check`).
@@ -272,7 +259,7 @@ class Pouring:
             Of the shapes that this is for.
         """
         if self.form == LIST:
-            pieces = [self._own(i, one) for i, one in enumerate(values)]
+            pieces = [self._own(i, array) for i, array in enumerate(values)]
             out = np.concatenate(pieces) if pieces else np.zeros((0, self.template.width))
         else:
             out = values.reshape(-1, self.template.width)
@@ -280,10 +267,10 @@ class Pouring:
                 out = out[self.at]
         return np.ascontiguousarray(out, dtype=np.float64)
 
-    def _own(self, i: int, one: NDArray[Any]) -> NDArray[Any]:
+    def _own(self, i: int, array: NDArray[Any]) -> NDArray[Any]:
         """Return the scores of the factors of an example in a list."""
-        axes = one.shape[: len(self.template.axes)]
-        flat = one.reshape(prod(axes), self.template.width)
+        axes = array.shape[: len(self.template.axes)]
+        flat = array.reshape(prod(axes), self.template.width)
         if int(self.ptr[i + 1] - self.ptr[i]) == len(flat):
             return flat
         coordinates = self.template.places(np.array(axes))
@@ -336,12 +323,12 @@ class Pouring:
         return out.reshape(shape)
 
 
-def told_sizes(poured: Mapping[str, Poured], known: Mapping[str, I64]) -> dict[str, I64]:
+def told_sizes(raw: Mapping[str, RawScores], known: Mapping[str, I64]) -> dict[str, I64]:
     """Return the known sizes of axes, and the sizes that follow from the shapes of scores."""
     sizes_by_axis = dict(known)
-    ends = [(axis.less, k, axis, one) for one in poured.values() for k, axis in enumerate(one.template.axes)]
-    for less, k, axis, one in sorted(ends, key=lambda end: end[0]):
-        sizes = one.axis_sizes()
+    ends = [(axis.less, k, axis, scores) for scores in raw.values() for k, axis in enumerate(scores.template.axes)]
+    for less, k, axis, scores in sorted(ends, key=lambda end: end[0]):
+        sizes = scores.axis_sizes()
         if sizes is not None and axis.dim is not None and axis.name not in sizes_by_axis:
             sizes_by_axis[axis.name] = sizes[:, k] + less
     return sizes_by_axis

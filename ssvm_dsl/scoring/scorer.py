@@ -6,8 +6,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from math import isfinite
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +35,76 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
 from ssvm_dsl.scores.labellings import score_labels
 from ssvm_dsl.scoring.answers import ScoredAnswers, checked_weights
-from ssvm_dsl.scoring.batch import TIED, Poured, Pouring, Sizes, told_sizes
+from ssvm_dsl.scoring.batch import TIED, RawLayout, RawScores, Sizes, told_sizes
 from ssvm_dsl.scoring.grounded_batch import GroundedBatch, ground_batch
-from ssvm_dsl.scoring.layouts import BatchLayout, signature
 from ssvm_dsl.scoring.questions import read_truth, require_additive, task_of
 from ssvm_dsl.scoring.templates import templates_of
+
+# -- batches whose shapes were met before --------------------------------------------------------------------------
+#
+# Where the scores of each array go is known, only the scores are looked at.
+
+#: Types of arrays that are taken as they are.
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
+_SUM = np.add.reduce
+
+
+class BatchLayout(NamedTuple):
+    """How the scores of a batch lie in arrays of some shapes.
+
+    Parameters
+    ----------
+    grounded : GroundedBatch
+        The model, laid over the batch.
+    sizes : Sizes
+    layouts : dict of str to RawLayout
+        By template.
+    """
+
+    grounded: GroundedBatch
+    sizes: Sizes
+    layouts: dict[str, RawLayout]
+
+    def theta(self, arrays: Mapping[str, Any]) -> Theta:
+        """Return the Theta of scores, once they are found to be scores.
+
+        Whatever is wrong with one of them shows in the sum of all, but for signs.
+
+        Raises
+        ------
+        DataError
+            A score is nan, infinite or of the wrong sign: names the template and the example.
+        """
+        packed = {name: layout.packed(arrays[name]) for name, layout in self.layouts.items()}
+        with np.errstate(invalid="ignore", over="ignore"):
+            theta = self.grounded.theta(packed)
+            sound = isfinite(_SUM(theta.node) + _SUM(theta.pool))
+        for name, layout in self.layouts.items():
+            if not sound or layout.template.nonneg:
+                layout.check(packed[name])
+        return theta
+
+
+def signature(scores: object, lengths: object, mask: object) -> Any:
+    """Return the key of the layout of a batch of arrays; ``None`` for lists, whose layout is not cached."""
+    if type(scores) is not dict:
+        return None
+    parts: list[Any] = []
+    for name, value in scores.items():
+        if type(name) is not str or type(value) is not np.ndarray or value.dtype not in FLOATS:
+            return None
+        parts.append((name, value.shape))
+    for given in (lengths, mask):
+        named = given if isinstance(given, Mapping) else {"": given}
+        for name, value in named.items():
+            try:
+                array = None if value is None else np.asarray(value)
+            except ValueError:  # lists of different lengths, which are refused later
+                return None
+            parts.append(None if array is None else (str(name), array.dtype.str, array.shape, array.tobytes()))
+    return tuple(parts)
+
 
 #: Shapes of arrays, with lengths and masks, whose places are kept.
 MOST_BATCHES = 64
@@ -110,7 +176,7 @@ class Scorer:
     @property
     def shapes(self) -> dict[str, str]:
         """The shape of the scores of each factor, in words."""
-        return {name: one.words() for name, one in self.templates.items()}
+        return {name: template.words() for name, template in self.templates.items()}
 
     def answer(
         self,
@@ -168,7 +234,7 @@ class Scorer:
         if not isinstance(augmented, bool | np.bool_):
             raise OptionError(f"augmented must be True or False, got {augmented!r}")
         layout, arrays = self._batch(scores, lengths, mask, data)
-        (grounded, sizes, pourings), theta = layout, layout.theta(arrays)
+        (grounded, sizes, layouts), theta = layout, layout.theta(arrays)
         known_truth = None if truth is None else read_truth(self.declaration, grounded, sizes, truth)
         known = None if known_truth is None else score_labels(grounded.program, theta, known_truth.states)
         if augmented:
@@ -184,16 +250,16 @@ class Scorer:
         noted = MissingAnswers(asked)
         noted.add(session.plan, session.guarantee, solution, 0, partial(conflict, session.program, theta))
         noted.check()
-        return ScoredAnswers(grounded, pourings, sizes, session.plan, solution, sums, known_truth, known, coef)
+        return ScoredAnswers(grounded, layouts, sizes, session.plan, solution, sums, known_truth, known, coef)
 
     # -- what is read --------------------------------------------------------------------------------------
 
-    def _poured(self, scores: Mapping[Any, Any]) -> dict[str, Poured]:
+    def _raw(self, scores: Mapping[Any, Any]) -> dict[str, RawScores]:
         """Return the scores of all templates, in order of declaration."""
         if not isinstance(scores, Mapping):
             expected = f"a dict by factor: {', '.join(self.templates)}"
             raise DataError("scores", expected=expected, found=describe(scores))
-        named = {one.name if isinstance(one, Symbol) else one: value for one, value in scores.items()}
+        named = {factor.name if isinstance(factor, Symbol) else factor: value for factor, value in scores.items()}
         for name in named:
             if name not in self.templates:
                 close = get_close_matches(str(name), list(self.templates), n=1)
@@ -204,7 +270,7 @@ class Scorer:
         if missing:
             template = self.templates[missing[0]]
             raise DataError("scores", expected=f"those of '{missing[0]}', {template.words()}", found="none")
-        return {name: Poured.read(one, named[name]) for name, one in self.templates.items()}
+        return {name: RawScores.read(template, named[name]) for name, template in self.templates.items()}
 
     def _batch(
         self, scores: Mapping[Any, Any], lengths: Any, mask: Any, data: Any
@@ -216,24 +282,24 @@ class Scorer:
         known = None if key is None else self._batches.get(key)
         if known is not None:
             return known, scores
-        poured = self._poured(scores)
-        sizes, rows = self._sizes(poured, lengths, mask, data)
-        grounded = self._grounded_for(poured, sizes, rows, data)
+        raw = self._raw(scores)
+        sizes, rows = self._sizes(raw, lengths, mask, data)
+        grounded = self._grounded_for(raw, sizes, rows, data)
         counted = {
-            name: factor_counts(one.template.target, grounded.layout, grounded.examples)
-            for name, one in poured.items() if one.template.target.count_reads_inputs
+            name: factor_counts(given.template.target, grounded.layout, grounded.examples)
+            for name, given in raw.items() if given.template.target.count_reads_inputs
         }  # fmt: skip
         sizes = Sizes(sizes.n, grounded.examples.sizes, sizes.kept, sizes.mask_widths, counted)
-        pourings = {name: Pouring(one, sizes) for name, one in poured.items()}
-        made = BatchLayout(grounded, sizes, pourings)
+        layouts = {name: RawLayout(given, sizes) for name, given in raw.items()}
+        made = BatchLayout(grounded, sizes, layouts)
         if key is not None:
             if len(self._batches) >= MOST_BATCHES:
                 self._batches.clear()
             self._batches[key] = made
-        return made, {name: one.values for name, one in poured.items()}
+        return made, {name: given.values for name, given in raw.items()}
 
     def _sizes(
-        self, poured: Mapping[str, Poured], lengths: Any, mask: Any, data: Mapping[str, Sequence[Any]] | None
+        self, raw: Mapping[str, RawScores], lengths: Any, mask: Any, data: Mapping[str, Sequence[Any]] | None
     ) -> tuple[Sizes, list[dict[str, Any]]]:
         """Return the sizes of the axes, and examples of these sizes with the data that structures come from."""
         given = {} if data is None else dict(data)
@@ -242,20 +308,20 @@ class Scorer:
                 names = ", ".join(self._asked) or "none"
                 raise DataError("data", expected=f"the inputs that structures come from: {names}", found=f"{name!r}")
         by_length, by_mask = self._by_axis(lengths, "lengths"), self._by_axis(mask, "mask")
-        counts = {f"scores of '{name}'": one.n_examples for name, one in poured.items()}
+        counts = {f"scores of '{name}'": scores.n_examples for name, scores in raw.items()}
         counts |= {f"lengths of {name}": len(value) for name, value in by_length.items()}
         counts |= {f"mask of {name}": len(value) for name, value in by_mask.items()}
         n = _n_examples(counts | {f"data '{name}'": len(value) for name, value in given.items()})
         known = {name: _lengths(value, n, name) for name, value in by_length.items()}
         kept: dict[str, Bools] = {}
         for name, value in by_mask.items():
-            found = _mask(value, n, name, known.get(name))
-            known[name] = found.sum(axis=1).astype(np.int64)
-            if not (np.arange(found.shape[1]) < known[name][:, None])[found].all():
-                kept[name] = found
+            there = _mask(value, n, name, known.get(name))
+            known[name] = there.sum(axis=1).astype(np.int64)
+            if not (np.arange(there.shape[1]) < known[name][:, None])[there].all():
+                kept[name] = there
         widths = {name: np.shape(value)[1] for name, value in by_mask.items()}
-        known = told_sizes(poured, known)
-        rows = [dict(zip(given, one, strict=True)) for one in zip(*given.values(), strict=True)] if given else []
+        known = told_sizes(raw, known)
+        rows = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)] if given else []
         return Sizes(n, known, kept, widths), rows
 
     def _by_axis(self, value: Any, what: str) -> dict[str, Any]:
@@ -264,7 +330,7 @@ class Scorer:
             return {}
         ragged = [dim.name for dim in self.declaration.dims if dim.ragged]
         if isinstance(value, Mapping):
-            sizes_by_axis = {one.name if isinstance(one, Symbol) else str(one): sizes for one, sizes in value.items()}
+            sizes_by_axis = {dim.name if isinstance(dim, Symbol) else str(dim): sizes for dim, sizes in value.items()}
             wrong = [name for name in sizes_by_axis if name not in ragged]
             if wrong:
                 raise DataError(what, expected=f"ragged axes: {', '.join(ragged) or 'none'}", found=repr(wrong[0]))
@@ -273,21 +339,21 @@ class Scorer:
             raise DataError(what, expected=expected, found=describe(value))
         else:
             sizes_by_axis = {ragged[0]: value}
-        for name, one in sizes_by_axis.items():
+        for name, sizes in sizes_by_axis.items():
             try:
-                shape = np.shape(one)
+                shape = np.shape(sizes)
             except ValueError:  # lists of different lengths
                 shape = ()
             if not shape:
                 expected = "an array with an entry for each example"
-                raise DataError(f"{what} of {name}", expected=expected, found=describe(one))
+                raise DataError(f"{what} of {name}", expected=expected, found=describe(sizes))
         return sizes_by_axis
 
     def _grounded_for(
-        self, poured: Mapping[str, Poured], sizes: Sizes, rows: list[dict[str, Any]], data: Any
+        self, raw: Mapping[str, RawScores], sizes: Sizes, rows: list[dict[str, Any]], data: Any
     ) -> GroundedBatch:
         """Return the model laid over examples of these sizes, kept or made now."""
-        tied = frozenset(name for name, one in poured.items() if one.form == TIED)
+        tied = frozenset(name for name, scores in raw.items() if scores.form == TIED)
         content = None if not data else tuple((name, _content(values)) for name, values in sorted(data.items()))
         key = (tied, tuple((name, size.tobytes()) for name, size in sorted(sizes.known.items())), sizes.n, content)
         with self._lock:
@@ -305,8 +371,9 @@ class Scorer:
 
     def _examples(self, sizes: Sizes, rows: list[dict[str, Any]]) -> Examples:
         """Return examples of these sizes, with the data that structures come from."""
-        inputs = [one for one in self.declaration.inputs if one.name in self._asked and not isinstance(one, Dim)]
-        axes = {id(dim) for one in inputs for dim in one.sized_axes}
+        asked = self._asked
+        inputs = [given for given in self.declaration.inputs if given.name in asked and not isinstance(given, Dim)]
+        axes = {id(dim) for given in inputs for dim in given.sized_axes}
         for dim in self.declaration.dims:
             if dim.ragged and dim.name not in sizes.known and id(dim) not in axes:
                 hint = "the scores do not define it: pass lengths=, or mask="
@@ -323,13 +390,13 @@ def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:
 
 def _asked_inputs(declaration: Declaration) -> list[str]:
     """Return the names of the inputs that structures, rules and losses follow from."""
-    needed = {given.name for one in declaration.constraints for given in one.inputs}
+    needed = {given.name for constraint in declaration.constraints for given in constraint.inputs}
     needed |= {label.allowed.name for label in declaration.labels if label.allowed is not None}
     needed |= set(declaration.structural_inputs)
     if declaration.loss is not None:
         needed |= {given.name for given in declaration.loss.inputs}
-    functions = [one.asked_inputs for one in declaration.rules]
-    functions += [one.asked_inputs for one in declaration.of(Loss)[:1]]
+    functions = [rule.asked_inputs for rule in declaration.rules]
+    functions += [loss.asked_inputs for loss in declaration.of(Loss)[:1]]
     for asked in functions:  # by rules and prices
         needed |= declaration.input_names if asked is None else set(asked)
     return sorted(needed)
@@ -379,8 +446,8 @@ def _typed(array: NDArray[Any]) -> str:
 
 
 def _content(values: Sequence[Any]) -> tuple[Any, ...]:
-    arrays = [np.asarray(one) for one in values]
-    return tuple((one.dtype.str, one.shape, one.tobytes()) for one in arrays)
+    arrays = [np.asarray(value) for value in values]
+    return tuple((array.dtype.str, array.shape, array.tobytes()) for array in arrays)
 
 
 def _solved(
@@ -397,4 +464,3 @@ def _solved(
             primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
             return Solution(labels, none, none, np.zeros(n, np.int8), primal, log_partition=log_z), sums
     return refuse_interrupted(session.solve(question, known)), None
-

@@ -68,7 +68,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """A factor template whose scores are poured in: a factor, or given scores that would come with examples.
+    """A factor template whose scores are given: a factor, or given scores that would come with examples.
 
     Parameters
     ----------
@@ -103,16 +103,11 @@ class Template:
     def shape(self) -> tuple[int, ...]:
         """The shape of the scores of one factor: its joint states, or the weights of its form."""
         target = self.target
-        if target.is_indicator or (isinstance(self.symbol, Given) and self._of_one_number(self.symbol)):
+        if target.is_indicator:
             return ()
-        if isinstance(self.symbol, Given) or self.symbol.joint:
-            return target.cards
-        return self.symbol.form.weight_shape(target.cards)
-
-    @staticmethod
-    def _of_one_number(given: Given) -> bool:
-        """Whether each factor of given scores has one score."""
-        return given.only_state is not None or of_one_number(given.target)
+        if isinstance(self.symbol, Given):
+            return () if self.symbol.only_state is not None or of_one_number(target) else target.cards
+        return target.cards if self.symbol.joint else self.symbol.form.weight_shape(target.cards)
 
     @cached_property
     def width(self) -> int:
@@ -124,9 +119,9 @@ class Template:
         """The dense inputs whose concatenation is the features; ``None`` for all other features."""
         source = self.symbol.features
         parts = () if source is None else source.parts if isinstance(source, Concat) else (source,)
-        if not all(isinstance(one, Input) and not one.sparse for one in parts):
+        if not all(isinstance(part, Input) and not part.sparse for part in parts):
             return None
-        return tuple(one for one in parts if isinstance(one, Input))
+        return tuple(part for part in parts if isinstance(part, Input))
 
     @cached_property
     def parts(self) -> tuple[FactorTerm, ...]:
@@ -210,5 +205,5 @@ class Template:
 
 def templates_of(declaration: Declaration) -> dict[str, Template]:
     """Return the templates of a model by name: factors, and given scores that come with examples."""
-    scored: list[Factor | Given] = [*declaration.factors, *(one for one in declaration.given if one.table is None)]
-    return {one.name: Template(one) for one in scored}
+    symbols: list[Factor | Given] = [*declaration.factors, *(g for g in declaration.given if g.table is None)]
+    return {symbol.name: Template(symbol) for symbol in symbols}

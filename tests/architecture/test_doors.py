@@ -16,16 +16,12 @@ ENOUGH = 60
 
 #: Why small modules that one other imports are files of their own.  Names of modules, by the reason.
 REASONS: dict[str, tuple[str, ...]] = {
-    "kernels lie below the part that calls them": (
-        "ssvm_dsl.kernels.rounding",
-    ),
     "a list for pickles, which changes as they age": (
         "ssvm_dsl.moved_modules",
     ),
     "public functions, loaded by their names alone": (
         "ssvm_dask.parts",
         "ssvm_dsl.ir.analysis.local_polytope",
-        "ssvm_dsl.ir.analysis.matchings",
         "ssvm_dsl.learning.tuning.cross_validation",
         "ssvm_dsl.report.relations",
         "ssvm_dsl.testing.own_structures",
@@ -51,7 +47,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.learning.estimators.fitting.strength",
         "ssvm_dsl.learning.risks.gradients.curvature",
         "ssvm_dsl.learning.risks.hinges.completing",
-        "ssvm_dsl.scoring.layouts",
     ),
 }
 

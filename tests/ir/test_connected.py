@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ssvm_dsl.ir.analysis.connected import first_of_component
+from ssvm_dsl.ir.analysis.topology import first_of_component
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -7,7 +7,7 @@ import pytest
 
 from ssvm_dsl.ir import features
 from ssvm_dsl.ir.features import ObservedPairs, SparseRows, SpreadPairs
-from ssvm_dsl.kernels.observed import (
+from ssvm_dsl.kernels.rows import (
     add_observed_outer,
     add_spread_outer,
     observed_rows_times,

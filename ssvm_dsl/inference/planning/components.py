@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ssvm_dsl.array_types import I64
-from ssvm_dsl.ir.analysis.connected import first_of_component
-from ssvm_dsl.ir.analysis.topology import Topology
+from ssvm_dsl.ir.analysis.topology import Topology, first_of_component
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs

@@ -29,7 +29,7 @@ from numba.core.types.containers import BaseNamedTuple, BaseTuple
 SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LLVM_REFPRUNE_PASS")
 
 #: Modules that decide what machine code is made of a function.
-MAKERS = ("linking.py", "borrowing.py", "lowering.py")
+MAKERS = ("linking.py", "lowering.py")
 
 #: Digests of functions; those under way are none yet.
 _digests: WeakKeyDictionary[Callable[..., Any], str] = WeakKeyDictionary()

@@ -132,7 +132,7 @@ def njit(
         Whether compiled code is kept on disk.
     borrowed : bool
         Whether it is an error to make arrays or to return any: then no references to arrays are counted.  Of other
-        functions :mod:`ssvm_dsl.kernels.compiling.borrowing` finds out which need not count; plain numba counts always.
+        functions :mod:`ssvm_dsl.kernels.compiling.linking` finds out which need not count; plain numba counts always.
     **options
         Options of ``numba.njit``.
 

@@ -23,12 +23,11 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.ir.messages import DualBound, Messages
 from ssvm_dsl.ir.need import Limits
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import owners
-from ssvm_dsl.ir.solution import Marginals, Solution
+from ssvm_dsl.ir.solution import DualBound, Marginals, Messages, Solution
 from ssvm_dsl.learning.risks.hinges.relaxed import RelaxedProblem
 from ssvm_dsl.plugin_api.protocols import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes

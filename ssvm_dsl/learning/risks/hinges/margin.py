@@ -20,12 +20,11 @@ from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, ZERO_ONE
-from ssvm_dsl.ir.messages import Prices
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
-from ssvm_dsl.ir.solution import Solution, join_marginals, label_ptr, take_marginals
+from ssvm_dsl.ir.solution import Prices, Solution, join_marginals, label_ptr, take_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved_share
 from ssvm_dsl.learning.risks.base import BaseProblem, each_once
