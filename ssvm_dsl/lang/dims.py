@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import count
 from math import isfinite
-from typing import Any, NoReturn, overload
+from typing import Any, ClassVar, NoReturn, overload
 
 import numpy as np
 
@@ -210,7 +210,23 @@ def refuse(text: str) -> NoReturn:
     raise ModelError("", [(caller_line(), text)])
 
 
-class Number:
+class Joinable:
+    """What ``&`` and ``|`` join to a condition."""
+
+    def __and__(self, other: object) -> Condition:
+        return join_conditions("&", self, other)
+
+    def __rand__(self, other: object) -> Condition:
+        return join_conditions("&", other, self)
+
+    def __or__(self, other: object) -> Condition:
+        return join_conditions("|", self, other)
+
+    def __ror__(self, other: object) -> Condition:
+        return join_conditions("|", other, self)
+
+
+class Number(Joinable):
     """What conditions compare: positions, reads, inputs at positions, and sums and differences of these."""
 
     __array_ufunc__ = None  # np.int64(1) + t is t + 1, and np.arange(2) + t is refused
@@ -273,18 +289,6 @@ class Number:
         """Return the condition that this differs from a number, a position or an input."""
         return compare("!=", self, other)
 
-    def __and__(self, other: object) -> Condition:
-        return join_conditions("&", self, other)
-
-    def __rand__(self, other: object) -> Condition:
-        return join_conditions("&", other, self)
-
-    def __or__(self, other: object) -> Condition:
-        return join_conditions("|", self, other)
-
-    def __ror__(self, other: object) -> Condition:
-        return join_conditions("|", other, self)
-
     def __bool__(self) -> NoReturn:
         refuse(f"{self!r} has no truth value in Python; write conditions as where=(i < j) & f[i, j]")
 
@@ -325,6 +329,7 @@ class Index(Symbol, Position):
 
     dim: Dim
     number: int = field(compare=False)
+    made_from: ClassVar = ("dim",)
 
     def __init__(self, dim: Dim) -> None:
         self._fill([], dim=dim, number=next(_NUMBERS))
@@ -346,10 +351,6 @@ class Index(Symbol, Position):
     def constructor(self) -> str:
         """What makes it."""
         return "index"
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the axis."""
-        return (self.dim,), {}
 
     @property
     def short(self) -> str:
@@ -374,9 +375,12 @@ class Index(Symbol, Position):
         return hash((Index, self.dim.size))
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class Expression(Node):
     """A node of an expression: its arguments are its fields, its parts the numbers and conditions among them."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "line", caller_line())
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the fields, in the order of the constructor."""
@@ -390,15 +394,12 @@ class Expression(Node):
         return tuple(one for one in listed if isinstance(one, Number | Condition))
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class Shift(Expression, Position):
     """A position some places after another one, or before it."""
 
     base: Any
     by: int
-
-    def __init__(self, base: Position, by: int) -> None:
-        self._fill([], base=base, by=by)
 
     @property
     def axis(self) -> Dim | None:
@@ -409,16 +410,13 @@ class Shift(Expression, Position):
         return f"{self.base!r} {'+' if self.by > 0 else '-'} {abs(self.by)}"
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class Ring(Expression, Position):
     """A position on an axis whose last position is followed by its first one: ``(t + 1) % T``."""
 
     base: Index
     by: int
     dim: Dim
-
-    def __init__(self, base: Index, by: int, dim: Dim) -> None:
-        self._fill([], base=base, by=by, dim=dim)
 
     @property
     def axis(self) -> Dim:
@@ -430,15 +428,12 @@ class Ring(Expression, Position):
         return f"({inner}) % {show(self.dim)}" if self.by else f"{inner} % {show(self.dim)}"
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class FromEnd(Expression, Position):
     """A position counted from the end: ``-1 - t`` is the last one where t is 0."""
 
     base: Index
     by: int
-
-    def __init__(self, base: Index, by: int) -> None:
-        self._fill([], base=base, by=by)
 
     @property
     def axis(self) -> Dim:
@@ -449,19 +444,17 @@ class FromEnd(Expression, Position):
         return f"{self.by} - {self.base!r}"
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class OnAxis(Expression, Position):
     """The same number on another axis: ``i.on(J)``."""
 
     base: Index
     dim: Dim
 
-    def __init__(self, base: Index, dim: Dim) -> None:
-        mistakes: list[Mistake] = []
-        if not isinstance(dim, Dim):
-            mistakes.append(got("on: an axis, as in i.on(J)", dim))
-            dim = base.dim
-        self._fill(mistakes, base=base, dim=dim)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.dim, Dim):
+            self._fill([got("on: an axis, as in i.on(J)", self.dim)], dim=self.base.dim)
 
     @property
     def axis(self) -> Dim:
@@ -472,18 +465,13 @@ class OnAxis(Expression, Position):
         return f"{self.base!r}.on({show(self.dim)})"
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class Read(Expression, Position):
     """What edges or positions hold: ``e[m, 0]``, ``parent[k]``."""
 
     source: Any  # Edges or Positions
     places: tuple[Any, ...]
-    column: int
-
-    def __init__(
-        self, source: Any, places: tuple[Any, ...], column: int = 0, mistakes: tuple[Mistake, ...] = ()
-    ) -> None:
-        self._fill(mistakes, source=source, places=places, column=column)
+    column: int = 0
 
     @property
     def axis(self) -> Dim:
@@ -496,15 +484,12 @@ class Read(Expression, Position):
         return f"{show(self.source)}[{', '.join([*map(show, self.places), *columns])}]"
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class Arithmetic(Expression, Number):
     """A number that is no position: ``i - j``, ``i + j``, ``abs(i - j)``, ``t % 2``."""
 
     op: str
     given: tuple[Any, ...]
-
-    def __init__(self, op: str, given: tuple[Any, ...]) -> None:
-        self._fill([], op=op, given=tuple(given))
 
     def __repr__(self) -> str:
         if self.op == "abs":
@@ -608,21 +593,9 @@ def _add(number: Number, other: object) -> Any:
     return Shift(base, by) if isinstance(base, Position) else Arithmetic("+", (base, by))
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class Condition(Expression):
+@dataclass(frozen=True, repr=False)
+class Condition(Expression, Joinable):
     """Something that is true of an assignment of indices, or false, or unknown (it reads at a missing position)."""
-
-    def __and__(self, other: object) -> Condition:
-        return join_conditions("&", self, other)
-
-    def __rand__(self, other: object) -> Condition:
-        return join_conditions("&", other, self)
-
-    def __or__(self, other: object) -> Condition:
-        return join_conditions("|", self, other)
-
-    def __ror__(self, other: object) -> Condition:
-        return join_conditions("|", other, self)
 
     def __invert__(self) -> NoReturn:
         refuse(f"~({self!r}): write Not({self!r})")
@@ -631,7 +604,7 @@ class Condition(Expression):
         refuse(f"`{self!r}` has no truth value in Python: write (i < j) & (j < k), and | and Not for `or` and `not`")
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class Compare(Condition):
     """A comparison of two numbers; of a read with ``None``, which is no position."""
 
@@ -639,37 +612,28 @@ class Compare(Condition):
     left: Any
     right: Any
 
-    def __init__(self, op: str, left: Any, right: Any, mistakes: tuple[Mistake, ...] = ()) -> None:
-        self._fill(mistakes, op=op, left=left, right=right)
-
     def __repr__(self) -> str:
         method = {"==": "is_", "!=": "is_not"}.get(self.op)
         left = f"({self.left!r})" if method and isinstance(self.left, Arithmetic | Shift) else show(self.left)
         return f"{left}.{method}({show(self.right)})" if method else f"{left} {self.op} {show(self.right)}"
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class IsOne(Condition):
     """An input of zeros and ones at positions, as a condition."""
 
     number: Any
 
-    def __init__(self, number: Any) -> None:
-        self._fill([], number=number)
-
     def __repr__(self) -> str:
         return repr(self.number)
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class Joined(Condition):
     """Conditions joined by ``&`` or ``|``, or the opposite of one (``not``)."""
 
     op: str
     given: tuple[Condition, ...]
-
-    def __init__(self, op: str, given: tuple[Condition, ...]) -> None:
-        self._fill([], op=op, given=tuple(given))
 
     def __repr__(self) -> str:
         if self.op == "not":
@@ -704,7 +668,7 @@ def compare(op: str, left: Number, right: object) -> Condition:
         )
     for number in (left, right):
         mistakes += getattr(number, "mistakes", ())
-    return Compare(op, left, right, tuple(mistakes))
+    return Compare(op, left, right, mistakes=tuple(mistakes))
 
 
 def as_condition(value: object, what: str = "where") -> Condition:

@@ -269,9 +269,9 @@ class Edges(Symbol):
         if len(listed) != 2 or not isinstance(listed[1], int) or not 0 <= listed[1] < self.arity:
             ends = f"{show(self)}[m, 0] is the first end of edge m; ends are 0 to {self.arity - 1}"
             mistakes.append(got(ends, listed))
-            return Read(self, listed[:1], 0, tuple(mistakes))
+            return Read(self, listed[:1], mistakes=tuple(mistakes))
         mistakes += place_mistakes(listed[:1], (self.dim,), self)
-        return Read(self, listed[:1], listed[1], tuple(mistakes))
+        return Read(self, listed[:1], listed[1], mistakes=tuple(mistakes))
 
     def __iter__(self) -> NoReturn:
         refuse(f"{show(self)} cannot be iterated; {show(self)}[m, 0] is the first end of edge m")
@@ -378,7 +378,7 @@ class Positions(Symbol):
             mistakes.append(f"{show(self)}: a list of positions is read at one position, got {len(listed)}")
         else:
             mistakes += self._constant_mistakes(listed[0])
-        return Read(self, listed, 0, tuple(mistakes))
+        return Read(self, listed, mistakes=tuple(mistakes))
 
     def _constant_mistakes(self, place: Any) -> Iterator[Mistake]:
         """Yield that a constant list is read by an index over an axis of another size."""

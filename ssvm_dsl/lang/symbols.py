@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from ssvm_dsl import calls
 from ssvm_dsl.calls import CheckedCalls
@@ -60,8 +60,11 @@ def caller_line() -> str:
 class Node(CheckedCalls):
     """Frozen plain data with the line it was written on and its mistakes."""
 
-    line: str = field(compare=False)
-    mistakes: tuple[Mistake, ...] = field(compare=False)
+    line: str = field(compare=False, init=False)
+    mistakes: tuple[Mistake, ...] = field(default=(), compare=False, kw_only=True)
+
+    #: Names of the attributes that the constructor takes without a name.
+    made_from: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def _habits(cls) -> Mapping[str, str]:
@@ -96,7 +99,7 @@ class Node(CheckedCalls):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments that make an equal node: what ``repr`` shows and JSON stores."""
-        return (), {}
+        return tuple(getattr(self, name) for name in self.made_from), {}
 
     def __repr__(self) -> str:
         args, options = self.arguments()

@@ -10,7 +10,22 @@ from ssvm_dsl.lang.constraints.pointers import ExactlyOneState, PointerStructure
 from ssvm_dsl.lang.outputs.labels import Label, Target
 
 
-class Derivable(Constraint):
+class Implied(Constraint):
+    """A constraint that a label has by itself, and its name."""
+
+    of: Label
+
+    def _imply(self, y: Label, kind: str, literals: tuple[Literal, ...], *more: Any) -> None:
+        object.__setattr__(self, "of", y)
+        self._declare([], kind, literals, (), *more)
+        object.__setattr__(self, "name", y.name)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.of,), {}
+
+
+class Derivable(Implied):
     """The tags, phrases and rules of a label are one tree that its grammar derives.
 
     Models have it for each label with ``grammar=``.  Its literals only name the variables, in this order: tags of
@@ -23,31 +38,18 @@ class Derivable(Constraint):
         A label with ``grammar=``.
     """
 
-    of: Label
-
     def __init__(self, y: Label) -> None:
-        literals = [_first(part) for part in (y, *y.parts)]
+        literals = [_of_state(part, 0) for part in (y, *y.parts)]
         meta = (Parameter("n", Sum(sizes=y.dims), whole=True),)
-        object.__setattr__(self, "of", y)
-        self._declare([], "derivable", tuple(literals), (), meta)
-        object.__setattr__(self, "name", y.name)
+        self._imply(y, "derivable", tuple(literals), meta)
 
     @property
     def judged_label(self) -> Label:
         """The label itself."""
         return self.of
 
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.of,), {}
 
-
-def _first(label: Label) -> Literal:
-    """Return the literal of the first state of a label."""
-    return Literal(Target("indicator", (label,), state=0 if label.classes is None else label.classes[0]))
-
-
-class Segmentation(Constraint):
+class Segmentation(Implied):
     """The segments of a label divide its axis: each position is in one, of the class that the position has.
 
     Models have it for each label with ``segments=``.  Its literals are "position t has class k", "a segment begins at
@@ -60,15 +62,13 @@ class Segmentation(Constraint):
         A label with ``segments=``.
     """
 
-    of: Label
-
     def __init__(self, y: Label) -> None:
         (axis,), (_, length) = y.dims, y.spans.dims
         at = Parameter("start", Sum((axis,))), Parameter("stop", Sum((axis,)))
         span = Parameter("start", Sum((axis,))), Parameter("stop", Sum((axis, length), plus=1))
         literals, numbers = [], []
         for k in range(y.n_states):
-            literals.append(_of_state(y, k if y.classes is None else y.classes[k]))
+            literals.append(_of_state(y, k))
             numbers.append((*at, Parameter("class", Sum(plus=k))))
         literals.append(_of_state(y.begins, 1))
         numbers.append((*at, Parameter("class", Sum(plus=-1))))
@@ -80,16 +80,10 @@ class Segmentation(Constraint):
             Parameter("n_classes", y.n_states, whole=True),
             Parameter("longest", y.segments or 1, whole=True),
         )
-        object.__setattr__(self, "of", y)
-        self._declare([], "segmentation", tuple(literals), (), meta, tuple(numbers))
-        object.__setattr__(self, "name", y.name)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.of,), {}
+        self._imply(y, "segmentation", tuple(literals), meta, tuple(numbers))
 
 
-class SegmentBegins(Constraint):
+class SegmentBegins(Implied):
     """The segments of a label whose spans are no variables are not too long, and the first begins at once.
 
     Its literals are "position t has the first class" of all positions, which are no condition and say where the classes
@@ -102,26 +96,19 @@ class SegmentBegins(Constraint):
         A label with ``segments=``.
     """
 
-    of: Label
-
     def __init__(self, y: Label) -> None:
         meta = (
             Parameter("n", Sum(sizes=y.dims), whole=True),
             Parameter("n_classes", y.n_states, whole=True),
             Parameter("longest", y.segments or 1, whole=True),
         )
-        literals = _of_state(y, 0 if y.classes is None else y.classes[0]), _of_state(y.begins, 1)
-        object.__setattr__(self, "of", y)
-        self._declare([], "segment-begins", literals, (), meta, ((), ()))
-        object.__setattr__(self, "name", y.name)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.of,), {}
+        literals = _of_state(y, 0), _of_state(y.begins, 1)
+        self._imply(y, "segment-begins", literals, meta, ((), ()))
 
 
-def _of_state(label: Label, state: Any) -> Literal:
-    return Literal(Target("indicator", (label,), state=state))
+def _of_state(label: Label, k: int) -> Literal:
+    """Return the literal of the k-th state of a label."""
+    return Literal(Target("indicator", (label,), state=k if label.classes is None else label.classes[k]))
 
 
 def implied_constraints(

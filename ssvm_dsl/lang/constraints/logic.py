@@ -109,6 +109,7 @@ class Not(Node):
     """
 
     target: Target
+    made_from: ClassVar = ("target",)
 
     def __new__(cls, *args: Any, **named: Any) -> Any:
         """Return a formula of one at positions, a condition of one, and of a literal of whole labels its opposite."""
@@ -128,10 +129,6 @@ class Not(Node):
         if where is not None or outside is not True:
             mistakes.append("Not: where= and outside= are for formulas at positions, as Not(y[t].is_(1))")
         self._fill(mistakes, target=target)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.target,), {}
 
 
 @dataclass(frozen=True)

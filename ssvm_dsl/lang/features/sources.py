@@ -13,7 +13,7 @@ from functools import partial
 from inspect import signature
 from itertools import pairwise
 from math import comb, isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.calls import checked_class
@@ -23,7 +23,7 @@ from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.inputs import At, Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target
-from ssvm_dsl.lang.symbols import Mistake, as_flag, as_numbers, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, Node, as_flag, as_numbers, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -183,11 +183,12 @@ class Transform(Source):
     """
 
     source: Source
+    made_from: ClassVar[tuple[str, ...]] = ("source",)
 
     def __init__(self, source: Source) -> None:
         name, options = type(self).__name__, list(signature(type(self)).parameters)[1:]
         checked, mistakes = self._start(source, name)
-        if options and type(self).arguments is Transform.arguments:
+        if options and (type(self).arguments, self.made_from) == (Node.arguments, Transform.made_from):
             text = f"return (self.source,), {{{', '.join(f'{one!r}: ...' for one in options)}}}"
             mistakes.append(f"{name}: the class takes options, so that it needs a method arguments(self): {text}")
         self._fill(mistakes, dims=checked.dims, source=checked)
@@ -199,10 +200,6 @@ class Transform(Source):
 
     def __hash__(self) -> int:
         return hash((type(self), self.source))
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments, the source first: what makes the same feature again."""
-        return (self.source,), {}
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -332,6 +329,7 @@ class Polynomial(Transform):
     """
 
     degree: int
+    made_from: ClassVar = ("source", "degree")
 
     def __init__(self, source: Source, degree: int = 2) -> None:
         checked, mistakes = self._start(source, "Polynomial", sparse=True)
@@ -340,10 +338,6 @@ class Polynomial(Transform):
             mistakes.append(got(f"Polynomial: the degree must be a positive int, at most {MAX_DEGREE}", degree))
             degree = 1
         self._fill(mistakes, dims=checked.dims, source=checked, degree=degree)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.source, self.degree), {}
 
     @property
     def sparse(self) -> bool:
@@ -418,6 +412,7 @@ class Hashed(Transform):
     """
 
     n_features: int
+    made_from: ClassVar = ("source", "n_features")
 
     def __init__(self, source: Attributes, width: int = 2**18) -> None:
         mistakes: list[Mistake] = []
@@ -426,10 +421,6 @@ class Hashed(Transform):
             source = Attributes()
         width = check_width(width, "Hashed", mistakes)
         self._fill(mistakes, dims=source.dims, source=source, n_features=width)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.source, self.n_features), {}
 
     @property
     def width(self) -> int:
@@ -447,6 +438,7 @@ class Concat(Source):
     """Several features side by side; made from ``features=[a, b]``."""
 
     parts: tuple[Source, ...]
+    made_from: ClassVar = ("parts",)
 
     def __init__(self, parts: Sequence[Source]) -> None:
         mistakes: list[Mistake] = []
@@ -456,10 +448,6 @@ class Concat(Source):
         elif deep := nested_too_deep(parts, "features"):
             mistakes, parts = deep, [Input(1)]
         self._fill(mistakes, dims=parts[0].dims, parts=tuple(parts))
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.parts,), {}
 
     @property
     def width(self) -> int | None:
@@ -566,13 +554,11 @@ class SpanLength(SpanFeature):
     >>> long = Factor(spans(y), features=SpanLength(spans(y)))
     """
 
+    made_from: ClassVar = ("target",)
+
     def __init__(self, target: Target) -> None:
         mistakes: list[Mistake] = []
         self._fill(mistakes, dims=(), target=_checked(target, "SpanLength", mistakes))
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.target,), {}
 
     @property
     def width(self) -> int:
@@ -597,6 +583,7 @@ class SpanMean(SpanFeature):
     """
 
     source: Source
+    made_from: ClassVar = ("source", "target")
 
     def __init__(self, source: Source, target: Target) -> None:
         mistakes: list[Mistake] = []
@@ -608,10 +595,6 @@ class SpanMean(SpanFeature):
         elif len(source.dims) != 1 or source.dims[0] is not goal.label.dims[0]:
             mistakes.append(got(f"{what}: the source has a row for each position of the label's axis", source))
         self._fill(mistakes, dims=(), source=source, target=goal)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.source, self.target), {}
 
     @property
     def width(self) -> int | None:

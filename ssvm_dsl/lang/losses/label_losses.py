@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -375,6 +375,7 @@ class LossSum(Loss):
     """A weighted sum of losses."""
 
     parts: tuple[tuple[float, Loss], ...]
+    made_from: ClassVar = ("parts",)
 
     def __init__(self, parts: Sequence[tuple[float, Loss]]) -> None:
         mistakes: list[Mistake] = []
@@ -430,10 +431,6 @@ class LossSum(Loss):
     def functions(self) -> tuple[FunctionRef, ...]:
         """The user functions of all terms."""
         return tuple(ref for _, loss in self.parts for ref in loss.functions)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.parts,), {}
 
 
 # -- functions of counts of true and false positives, of variables or of segments ----------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from ssvm_dsl.lang.dims import Number, Position, place_mistakes, read_places, refuse
 from ssvm_dsl.lang.symbols import Mistake, Node, got, plain, show
@@ -22,13 +22,10 @@ class LabelAt(Node):
 
     label: Any
     places: tuple[Any, ...]
+    made_from: ClassVar = ("label", "places")
 
     def __init__(self, label: Any, places: tuple[Any, ...], mistakes: tuple[Mistake, ...] = ()) -> None:
         self._fill(mistakes, label=label, places=tuple(places))
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return label and positions."""
-        return (self.label, self.places), {}
 
     def is_(self, state: Any) -> LiteralAt:
         """Return the literal "this variable has that state".
@@ -70,6 +67,7 @@ class LiteralAt(Node):
 
     reference: LabelAt
     state: Any
+    made_from: ClassVar = ("reference", "state")
 
     def __init__(self, reference: LabelAt, state: Any) -> None:
         state, mistakes = plain(state), [*reference.mistakes]
@@ -86,10 +84,6 @@ class LiteralAt(Node):
     def label(self) -> Any:
         """The label."""
         return self.reference.label
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return variable and state."""
-        return (self.reference, self.state), {}
 
     def __bool__(self) -> NoReturn:
         refuse(f"{self!r} has no truth value in Python: write Not, AllOf, AnyOf for `not`, `and`, `or`")
