@@ -195,7 +195,7 @@ def ground_batch(
         allowed=given.allowed, role=prepared.role,
     )  # fmt: skip
     maps = tuple(pool_features(work.maps))
-    parameters = ParameterMap(program, maps, program.blocks, given.constants(n_weighted), *prepared.words)
+    parameters = ParameterMap(program, maps, program.blocks, given.constants(n_weighted), *prepared.shapes.words)
     return GroundedBatch(layout, examples, parameters, places)
 
 
