@@ -365,7 +365,7 @@ class ShapeCache:
             sizes, key = met
             examples = Examples(len(X), sizes, raw)  # type: ignore[arg-type]
         else:
-            examples = read_examples(self.declaration, X, judged, fitted or {})
+            examples = read_examples(self.declaration, X, judged, fitted if isinstance(fitted, Mapping) else {})
             sizes, key = examples.sizes, self.key(examples)
             if quick is not None:
                 if len(self._read) >= MOST:
