@@ -89,7 +89,7 @@ class PreparedShape:
         Whether grounding without (False) and with labels (True) is known to take little memory, whatever the numbers of
         other examples are.
     factors, constraints, role
-        What :meth:`lay` makes.
+        What :meth:`ground` makes.
     """
 
     factors: list[PlacedFactors]
@@ -99,21 +99,21 @@ class PreparedShape:
     def __init__(self, shapes: ShapeCache, key: Hashable, layout: Layout) -> None:
         self.declaration, self.shapes, self.key, self.layout = shapes.declaration, shapes, key, layout
         self.small: set[bool] = set()
-        self.is_laid, self.n_bytes = False, float(OBJECTS + sum(sizes.nbytes for sizes in layout.sizes.values()))
+        self.is_grounded, self.n_bytes = False, float(OBJECTS + sum(sizes.nbytes for sizes in layout.sizes.values()))
         self._lock = Lock()
         self._scopes: dict[int, tuple[Target, Scopes]] = {}
         self._weighted: dict[Hashable, Weighted] = {}
 
-    def lay(self, examples: Examples) -> None:
-        """Lay factors and constraints over examples of the shape, where that has not been done."""
+    def ground(self, examples: Examples) -> None:
+        """Ground factors and constraints on examples of the shape, where that has not been done."""
         with self._lock:
-            if self.is_laid:
+            if self.is_grounded:
                 return
             self.factors = place_factors(self.declaration, self.layout, examples)
             self.constraints = lower_constraints(self.declaration, self.layout, examples)
             self.role = roles(self.layout)
             self._scopes = {id(one.term.target): (one.term.target, one.scopes) for one in self.factors}
-            self.is_laid = True
+            self.is_grounded = True
         if not self.shapes.charge(self, COPIES * sum(one.nbytes for one in self._arrays())):
             self.shapes.drop(self)
 
@@ -154,8 +154,8 @@ class PreparedShape:
         ignored : ndarray of bool, shape (V,), optional
             Variables that are left out, with their factors; nothing is kept then.
         """
-        if not self.is_laid:
-            self.lay(encoder.examples)
+        if not self.is_grounded:
+            self.ground(encoder.examples)
         placed = self.factors if ignored is None else [one.without(ignored, self.layout) for one in self.factors]
         features, pairs, widths = features_of(placed, encoder, seen)
         weighted = self._weighted.get(widths) if ignored is None else None
@@ -376,7 +376,7 @@ class ShapeCache:
     def of(self, examples: Examples) -> PreparedShape:
         """Return what a model needs for the shape of some examples, of whose inputs the structural ones are read."""
         prepared = self._find(self.key(examples), examples)
-        prepared.lay(examples)
+        prepared.ground(examples)
         return prepared
 
     def _find(self, key: Hashable, examples: Examples) -> PreparedShape:
