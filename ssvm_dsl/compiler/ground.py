@@ -13,7 +13,7 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import set_auxiliary
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import footprint
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, kind_of

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.inputs.validate import Examples, check_sequence, refuse_mixture
+from ssvm_dsl.compiler.inputs import Examples, check_sequence, refuse_mixture
 from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.compiler.labels.domains import LabelDomain, content_key
 from ssvm_dsl.compiler.labels.label_structure import LabelStructure

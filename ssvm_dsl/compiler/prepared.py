@@ -37,7 +37,7 @@ from ssvm_dsl.compiler.feature_maps import (
 )
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import Footprint, footprint
-from ssvm_dsl.compiler.inputs.validate import Examples, read_examples
+from ssvm_dsl.compiler.inputs import Examples, read_examples
 from ssvm_dsl.compiler.labels.domains import content_key
 from ssvm_dsl.compiler.labels.structures import declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
@@ -309,7 +309,7 @@ class PreparedProgram:
 class ShapeCache:
     """The shapes that a model has met, those met last; safe to use from several threads.
 
-    What :func:`~ssvm_dsl.compiler.inputs.validate.read_examples` refuses of dense inputs follows from the names, kinds
+    What :func:`~ssvm_dsl.compiler.inputs.read_examples` refuses of dense inputs follows from the names, kinds
     and shapes of the arrays, of attributes from the lengths of lists; so do the sizes of axes.  For a few examples of
     arrays and lists that were met before, looking these up is all that is left of validation.  The numbers and the
     attributes themselves are checked where they are stacked.

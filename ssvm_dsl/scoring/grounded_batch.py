@@ -12,7 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.features.encode import Encoder
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.prepared import PreparedShape, ShapeCache
 from ssvm_dsl.compiler.scopes import FactorPart, Scopes, factor_counts

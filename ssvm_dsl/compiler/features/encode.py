@@ -22,7 +22,7 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows, learn_rows, malformed, tokens_of
 from ssvm_dsl.compiler.features.expansions import hat_functions, kernel_rows, learn_kernel, learn_pivots, pivot_rows
 from ssvm_dsl.compiler.features.sparse import checked, first_rows, stack_rows, with_empty_rows
-from ssvm_dsl.compiler.inputs.validate import Examples, check_finite, example_inputs, position_words, stack_dense
+from ssvm_dsl.compiler.inputs import Examples, check_finite, example_inputs, position_words, stack_dense
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.deadline import time_left
 from ssvm_dsl.errors import DataError
