@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,26 +72,27 @@ def other_last_digits() -> Generator[None, None, None]:
     if JITTER == 0:
         yield
         return
-    from ssvm_dsl.scores import parameter_map
+    from ssvm_dsl.compiler.prepared import Weighted
 
-    pooled = parameter_map.pool_features
+    filled = Weighted.with_features
 
     def jittered(values: np.ndarray) -> np.ndarray:
         """Multiply by 1 - eps, 1 or 1 + eps; the same number has the same factor wherever it stands."""
         bits = np.ascontiguousarray(values).view(np.uint64) * np.uint64(2 * JITTER + 1) * np.uint64(0x9E3779B97F4A7C15)
         return values * (1.0 + np.finfo(float).eps * ((bits >> np.uint64(40)) % np.uint64(3) - 1.0))
 
-    def pool_features(maps: Sequence[Any]) -> list[Any]:
-        made = {}
-        for one in maps:
-            if isinstance(one.features, np.ndarray):
-                made[id(one.features)] = jittered(one.features)
-            elif one.features is not None:
-                made[id(one.features)] = replace(one.features, data=jittered(one.features.data))
-        return pooled([m if m.features is None else replace(m, features=made[id(m.features)]) for m in maps])
+    def with_features(self: Weighted, features: Sequence[Any], pairs: Mapping[int, Any]) -> list[Any]:
+        """Fill the maps with features of other last digits; those that are made in slices stay."""
+        made = []
+        for one in features:
+            if isinstance(one, np.ndarray):
+                made.append(jittered(one))
+            else:
+                made.append(replace(one, data=jittered(one.data)) if hasattr(one, "data") else one)
+        return filled(self, made, pairs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parameter_map, "pool_features", pool_features)
+        patch.setattr(Weighted, "with_features", with_features)
         yield
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import I8, I32, Bools
 from ssvm_dsl.compiler.features.encode import Rows
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.rules import CircuitGrounder, world_of
 from ssvm_dsl.compiler.scopes import ground_scopes

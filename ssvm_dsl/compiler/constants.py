@@ -15,7 +15,7 @@ from ssvm_dsl.compiler.durations import inner_spans, length_table, refuse_durati
 from ssvm_dsl.compiler.feature_maps import feature_rows, kind_of_group, row_index
 from ssvm_dsl.compiler.features.called import call_of_factors, class_arrays
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
-from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
+from ssvm_dsl.compiler.inputs import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.rules import KindGrounder, RuleTables, TableGrounder, instance_words

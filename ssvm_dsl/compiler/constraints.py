@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.compiler.inputs.validate import Examples, stack_dense
+from ssvm_dsl.compiler.inputs import Examples, stack_dense
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.rules import KindGrounder, constraint_groups

@@ -8,7 +8,7 @@ from math import prod
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.constraints import constraint_sizes
 from ssvm_dsl.compiler.footprint import FactorSize, footprint
-from ssvm_dsl.compiler.inputs.validate import read_examples
+from ssvm_dsl.compiler.inputs import read_examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.lang.declaration import Declaration, declaration_of
 from ssvm_dsl.lang.factors import Factor

@@ -18,7 +18,7 @@ from ssvm_dsl.compiler.agreements import require_nonnegative
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.features.gathered import gathered_rows, plain_rows
 from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import FactorPart, Scopes, ground_scopes
 from ssvm_dsl.errors import DataError, OptionError

@@ -16,7 +16,7 @@ import numpy as np
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.constraints import circuit_size, constraint_sizes
 from ssvm_dsl.compiler.features.attributes import tokens_of
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.loss import PART_STATES
 from ssvm_dsl.compiler.scopes import factor_counts

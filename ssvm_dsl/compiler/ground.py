@@ -13,7 +13,7 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import set_auxiliary
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import footprint
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, kind_of
@@ -150,11 +150,11 @@ def _grounded(
     unseen: bool,
 ) -> Grounded | None:  # fmt: skip
     """Return a declaration grounded on data; ``None`` where labels that are not known need spans as variables."""
-    shapes, judged = declaration.keep(ShapeCache), Y is not None
-    examples, key, prepared = shapes.read(X, judged, fitted)
-    layout = Layout.of(declaration, examples) if prepared is None else prepared.layout
-    is_small = prepared is not None and judged in prepared.small
-    needed = None if is_small else _require_memory(shapes, examples, layout, judged)
+    judged = Y is not None
+    examples, prepared = declaration.keep(ShapeCache).read(X, judged, fitted)
+    layout = prepared.layout
+    if judged not in prepared.small:
+        _require_memory(prepared, examples, judged)
     truth = ignored = strange = None
     if judged:
         truth, ignored, _, strange = layout.encode(Y, unseen=unseen)
@@ -164,9 +164,6 @@ def _grounded(
         return None  # what scores or prices segments looks at all of their positions, known or not
     if ignored is not None and ignored.all() and not whole:
         raise DataError("Y", expected="at least one label that is known", found="none")
-    is_new, prepared = prepared is None, prepared or PreparedShape(shapes, layout, examples)
-    if needed is not None:
-        prepared.note_needed(judged, needed)
     encoder = Encoder(declaration, examples, fitted, first, in_time)
     if fitted is None and examples.columns:
         encoder.fitted.update({name: {"columns": names} for name, names in examples.columns.items()})
@@ -180,8 +177,6 @@ def _grounded(
     parameters, kept = prepared.parameters(
         encoder, labels, None if whole else labels, clamp, None if whole else ignored
     )
-    if is_new:
-        shapes.keep(key, prepared)
     loss = None
     if truth is not None and declaration.loss is not None:
         none_of_them = None if strange is None else strange.variables
@@ -218,17 +213,20 @@ def _clamp(layout: Layout, given: object) -> I64:
     return out if barred is None else np.concatenate([out, barred])
 
 
-def _require_memory(shapes: ShapeCache, examples: Examples, layout: Layout, judged: bool) -> float:
-    """Refuse data that will not fit into memory; return the bytes that grounding takes, or a small upper bound.
+def _require_memory(prepared: PreparedShape, examples: Examples, judged: bool) -> None:
+    """Refuse data that will not fit into memory; note where little is needed.
 
     Attributes are in memory already, and not counted again.
     """
-    declaration = shapes.declaration
-    if (most := shapes.needed_at_most(examples, judged)) < SMALL:
-        return most
-    made = footprint(declaration, examples, layout, judged, with_attributes=False)
-    if not shortage(made.needed):
-        return made.needed
+    shapes, declaration = prepared.shapes, prepared.declaration
+    needed = shapes.needed_at_most(examples, judged)
+    if needed >= SMALL:
+        made = footprint(declaration, examples, prepared.layout, judged, with_attributes=False)
+        needed = made.needed
+    if needed < SMALL and not shapes.reads_sparse:
+        prepared.small.add(judged)
+    if needed < SMALL or not shortage(needed):
+        return
     n = examples.n
     what = f"model {declaration.name} on {n} example{'s' if n > 1 else ''}"
     instead = f"pass fewer examples (about {int(n * fitting_share(made.needed))} would fit)"
@@ -237,4 +235,3 @@ def _require_memory(shapes: ShapeCache, examples: Examples, layout: Layout, judg
     elif made.scores > 0.5 * made.needed:
         instead += ", fewer states, or factors without features, whose tables all examples share"
     require_memory(made.needed, what, instead)
-    return made.needed

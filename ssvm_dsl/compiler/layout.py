@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.inputs.validate import Examples, check_sequence, refuse_mixture
+from ssvm_dsl.compiler.inputs import Examples, check_sequence, refuse_mixture
 from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.compiler.labels.domains import LabelDomain, content_key
 from ssvm_dsl.compiler.labels.label_structure import LabelStructure
@@ -65,12 +65,25 @@ class Layout:
         Number of examples.
     sizes : dict of str to ndarray of int64, shape (n,)
         Axis sizes.
+    domains : dict, optional
+        The positions of labels that have variables at some only.
+
+    Attributes
+    ----------
+    known_scopes : dict
+        The scopes of patterns, and rules, that have been laid over these examples.
     """
 
     declaration: Declaration
     n: int
     sizes: dict[str, I64]
     domains: dict[str, Any] = field(default_factory=dict)
+    known_scopes: dict[Any, Any] = field(init=False, default_factory=dict)
+    _counts: dict[str, I64] = field(init=False, default_factory=dict)
+    _ends: dict[str, list[int]] = field(init=False, default_factory=dict)
+    _variables: dict[str, slice | I64] = field(init=False, default_factory=dict)
+    _shapes: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[I32, I64]] = field(init=False, default_factory=dict)
+    _met_targets: dict[int, tuple[object, tuple[I32, I64]]] = field(init=False, default_factory=dict)
 
     @classmethod
     def of(cls, declaration: Declaration, examples: Examples) -> Layout:
@@ -97,41 +110,24 @@ class Layout:
 
     def count(self, label: Label) -> I64:
         """Return the number of variables of a label in each example; ``shape (n,)``."""
-        counts = self._known_counts.get(label.name)
+        counts = self._counts.get(label.name)
         if counts is None:
             here = self.domains.get(label.name, label)
             counts = np.asarray(_count(here, self.sizes, np.ones(self.n, dtype=np.int64)), dtype=np.int64)
-            self._known_counts[label.name] = counts
+            self._counts[label.name] = counts
         return counts
-
-    @cached_property
-    def known_scopes(self) -> dict[Any, Any]:
-        """The scopes of patterns, and rules, that have been laid over these examples."""
-        return {}
-
-    @cached_property
-    def _known_counts(self) -> dict[str, I64]:
-        return {}
-
-    @cached_property
-    def _known_ends(self) -> dict[str, list[int]]:
-        return {}
 
     def ends(self, label: Label) -> list[int]:
         """Return 0, and where the variables of each example end among those of a label."""
-        ends = self._known_ends.get(label.name)
+        ends = self._ends.get(label.name)
         if ends is None:
-            ends = self._known_ends[label.name] = pointers(self.count(label)).tolist()
+            ends = self._ends[label.name] = pointers(self.count(label)).tolist()
         return ends
-
-    @cached_property
-    def _counts(self) -> NDArray[np.int64]:
-        return np.stack([self.count(label) for label in self.declaration.labels])
 
     @cached_property
     def var_ptr(self) -> I64:
         """Variables of each example; ``shape (n + 1,)``."""
-        return pointers(self._counts.sum(axis=0))
+        return pointers(np.sum([self.count(label) for label in self.declaration.labels], axis=0))
 
     def start(self, label: Label) -> I64:
         """Return the first variable of a label in each example; ``shape (n,)``."""
@@ -145,24 +141,21 @@ class Layout:
     def _starts(self) -> dict[str, I64]:
         """The first variable of each label in each example, counted from the first one of that."""
         start, found = np.zeros(self.n, dtype=np.int64), dict[str, I64]()
-        for label, count in zip(self.declaration.labels, self._counts, strict=True):
-            found[label.name], start = start, start + count
+        for label in self.declaration.labels:
+            found[label.name], start = start, start + self.count(label)
         return found
 
     def variables(self, label: Label) -> slice | I64:
         """Return all variables of a label, example by example (a slice when it is the only label)."""
-        if len(self.declaration.labels) == 1:
-            return slice(0, int(self.var_ptr[-1]))
-        variables = self._known_variables.get(label.name)
+        variables = self._variables.get(label.name)
         if variables is None:
-            variables = runs(self.start(label), self.count(label))
-            if len(variables) <= FEW_VARIABLES:
-                self._known_variables[label.name] = variables
+            if len(self.declaration.labels) == 1:
+                variables = slice(0, int(self.var_ptr[-1]))
+            else:
+                variables = runs(self.start(label), self.count(label))
+            if isinstance(variables, slice) or len(variables) <= FEW_VARIABLES:
+                self._variables[label.name] = variables
         return variables
-
-    @cached_property
-    def _known_variables(self) -> dict[str, I64]:
-        return {}
 
     def rows(self, label: Label) -> I64 | None:
         """Return where each variable of a label is in the full arrays of all examples, ``None`` where these are all.
@@ -189,7 +182,7 @@ class Layout:
         labels = [part for label in target.laid_labels for part in (label, *self.declaration.parts_of(label))]
         inputs, axes = tuple([one.name for one in target.inputs]), target.all_axes
         key = tuple([label.name for label in labels]), (*inputs, *[dim.name for dim in axes])
-        shapes = self._known_shapes.get(key)
+        shapes = self._shapes.get(key)
         if shapes is None:
             contents = [first_of_each(map(content_key, examples.raw[name])) for name in inputs]
             shapes = next((one for one in contents if len(one[1]) == self.n), None)  # no two are alike
@@ -198,18 +191,9 @@ class Layout:
                 columns = [self.start_inside(label) for label in labels]
                 columns += [self.sizes[name] for name in sorted(names)]
                 shapes = kinds_of_rows([*columns, *(of for of, _ in contents)], self.n)
-            self._known_shapes[key] = shapes
+            self._shapes[key] = shapes
         self._met_targets[id(target)] = target, shapes
         return shapes
-
-    @cached_property
-    def _known_shapes(self) -> dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[I32, I64]]:
-        return {}
-
-    @cached_property
-    def _met_targets(self) -> dict[int, tuple[object, tuple[I32, I64]]]:
-        """What :meth:`shapes_of` has found, by the identity of a target, which is kept with it."""
-        return {}
 
     @cached_property
     def card(self) -> I32:

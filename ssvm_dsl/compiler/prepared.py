@@ -23,26 +23,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.array_types import I8, I32, I64, Bools
 from ssvm_dsl.compiler.agreements import roles
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
-from ssvm_dsl.compiler.feature_maps import Features, GroundedFactors, features_of, ground_factors, place_factors
+from ssvm_dsl.compiler.feature_maps import (
+    Features,
+    GroundedFactors,
+    PlacedFactors,
+    features_of,
+    ground_factors,
+    place_factors,
+)
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import Footprint, footprint
-from ssvm_dsl.compiler.inputs.validate import Examples, read_examples
+from ssvm_dsl.compiler.inputs import Examples, read_examples
 from ssvm_dsl.compiler.labels.domains import content_key
 from ssvm_dsl.compiler.labels.structures import declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.bounded_cache import BoundedCache
+from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, pool_features
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.inputs import Attributes, ExampleInput, Input
 from ssvm_dsl.lang.outputs.labels import Target
-from ssvm_dsl.memory import SMALL
 from ssvm_dsl.scores.constants import Constants
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
@@ -72,30 +79,43 @@ class PreparedShape:
     ----------
     shapes : ShapeCache
         Those that the model has met.
+    key : hashable
+        What the shape is.
     layout : Layout
-    examples : Examples
-        Some of the shape.
 
     Attributes
     ----------
     small : set of bool
         Whether grounding without (False) and with labels (True) is known to take little memory, whatever the numbers of
         other examples are.
+    factors, constraints, role
+        What :meth:`ground` makes.
     """
 
-    def __init__(self, shapes: ShapeCache, layout: Layout, examples: Examples) -> None:
-        declaration = shapes.declaration
-        self.declaration, self.shapes, self.layout = declaration, shapes, layout
-        self.factors = place_factors(declaration, layout, examples)
-        self.constraints = lower_constraints(declaration, layout, examples)
-        self.role = roles(layout)
-        self.words = declared_words(declaration), joined_words(declaration)
+    factors: list[PlacedFactors]
+    constraints: tuple[ConstraintGroup, ...]
+    role: I8 | None
+
+    def __init__(self, shapes: ShapeCache, key: Hashable, layout: Layout) -> None:
+        self.declaration, self.shapes, self.key, self.layout = shapes.declaration, shapes, key, layout
         self.small: set[bool] = set()
-        self._has_rules, self.varies = _has_rules(declaration), _varies(declaration)
-        self.n_bytes = float(OBJECTS) + COPIES * sum(one.nbytes for one in self._arrays())
-        self.key: Hashable = None
-        self._scopes = {id(one.term.target): (one.term.target, one.scopes) for one in self.factors}
+        self.is_grounded, self.n_bytes = False, float(OBJECTS + sum(sizes.nbytes for sizes in layout.sizes.values()))
+        self._lock = Lock()
+        self._scopes: dict[int, tuple[Target, Scopes]] = {}
         self._weighted: dict[Hashable, Weighted] = {}
+
+    def ground(self, examples: Examples) -> None:
+        """Ground factors and constraints on examples of the shape, where that has not been done."""
+        with self._lock:
+            if self.is_grounded:
+                return
+            self.factors = place_factors(self.declaration, self.layout, examples)
+            self.constraints = lower_constraints(self.declaration, self.layout, examples)
+            self.role = roles(self.layout)
+            self._scopes = {id(one.term.target): (one.term.target, one.scopes) for one in self.factors}
+            self.is_grounded = True
+        if not self.shapes.charge(self, COPIES * sum(one.nbytes for one in self._arrays())):
+            self.shapes.drop(self)
 
     def _arrays(self) -> Iterator[NDArray[Any]]:
         """Yield the arrays that the size follows from."""
@@ -105,11 +125,6 @@ class PreparedShape:
             yield from (shapes.of, shapes.scope, shapes.first, one.part.scopes.number, shapes.first)
         for group in self.constraints:
             yield from group.arrays()
-
-    def note_needed(self, judged: bool, n_bytes: float) -> None:
-        """Note the bytes that grounding takes with or without labels."""
-        if n_bytes < SMALL and not self.shapes.reads_sparse:
-            self.small.add(judged)
 
     def scopes(self, target: Target, examples: Examples) -> Scopes:
         """Return the scopes of a target over examples of the shape."""
@@ -139,6 +154,8 @@ class PreparedShape:
         ignored : ndarray of bool, shape (V,), optional
             Variables that are left out, with their factors; nothing is kept then.
         """
+        if not self.is_grounded:
+            self.ground(encoder.examples)
         placed = self.factors if ignored is None else [one.without(ignored, self.layout) for one in self.factors]
         features, pairs, widths = features_of(placed, encoder, seen)
         weighted = self._weighted.get(widths) if ignored is None else None
@@ -149,7 +166,7 @@ class PreparedShape:
                     self._weighted.clear()
                 self._weighted[widths] = weighted
         maps = weighted.with_features(features, pairs)
-        if weighted.free is not None and clamp is None and (truth is None or not self._has_rules):
+        if weighted.free is not None and clamp is None and (truth is None or not self.shapes.has_rules):
             return weighted.free.parameters.refilled(maps, weighted.constants), weighted.free
 
         grounded = ground_constants(
@@ -166,11 +183,11 @@ class PreparedShape:
                 self.layout.var_ptr, self.layout.card, tuple(grounded.groups), self.constraints, weighted.blocks,
                 allowed, self.role,
             )  # fmt: skip
-            made = ParameterMap(program, tuple(maps), weighted.blocks, constants, *self.words)
+            made = ParameterMap(program, tuple(maps), weighted.blocks, constants, *self.shapes.words)
             if ignored is not None:
                 return made, None
             kept = weighted.keep(made)
-        if clamp is None and not self.varies:
+        if clamp is None and not self.shapes.varies:
             weighted.constants, weighted.free = constants, kept
         return kept.parameters.refilled(maps, constants), kept
 
@@ -226,7 +243,7 @@ class Weighted:
         self.maps = [one.with_features(None) for one in factors.maps]
         for one in self.maps:
             one.share_places()
-        self._settled = not prepared.varies and not any(map(_signs_matter, factors.maps))
+        self._settled = not prepared.shapes.varies and not any(map(_signs_matter, factors.maps))
         self._pools = sum(isinstance(one.features, np.ndarray) for one in factors.maps) > 1
         self._programs: dict[bytes | None, PreparedProgram] = {}
         self.free: PreparedProgram | None = None
@@ -292,7 +309,7 @@ class PreparedProgram:
 class ShapeCache:
     """The shapes that a model has met, those met last; safe to use from several threads.
 
-    What :func:`~ssvm_dsl.compiler.inputs.validate.read_examples` refuses of dense inputs follows from the names, kinds
+    What :func:`~ssvm_dsl.compiler.inputs.read_examples` refuses of dense inputs follows from the names, kinds
     and shapes of the arrays, of attributes from the lengths of lists; so do the sizes of axes.  For a few examples of
     arrays and lists that were met before, looking these up is all that is left of validation.  The numbers and the
     attributes themselves are checked where they are stacked.
@@ -305,6 +322,8 @@ class ShapeCache:
     def __init__(self, declaration: Declaration) -> None:
         self._blocks = dict[tuple[Block, ...], tuple[Block, ...]]()
         self.declaration, self.n_bytes = declaration, 0.0
+        self.words = declared_words(declaration), joined_words(declaration)
+        self.has_rules, self.varies = _has_rules(declaration), _varies(declaration)
         self._lock = Lock()
         self._known: OrderedDict[Hashable, PreparedShape] = OrderedDict()
         self._each: BoundedCache[Hashable, Footprint] = BoundedCache(MOST * OBJECTS)
@@ -323,8 +342,8 @@ class ShapeCache:
 
     def read(
         self, X: object, judged: bool, fitted: LearntFeatures | None
-    ) -> tuple[Examples, Hashable, PreparedShape | None]:
-        """Return (checked examples, key of their shape, what is known of it).
+    ) -> tuple[Examples, PreparedShape]:
+        """Return checked examples, and what a model needs for their shape.
 
         Parameters
         ----------
@@ -346,30 +365,33 @@ class ShapeCache:
             sizes, key = met
             examples = Examples(len(X), sizes, raw)  # type: ignore[arg-type]
         else:
-            examples = read_examples(self.declaration, X, judged, fitted or {})
+            examples = read_examples(self.declaration, X, judged, fitted if isinstance(fitted, Mapping) else {})
             sizes, key = examples.sizes, self.key(examples)
             if quick is not None:
                 if len(self._read) >= MOST:
                     self._read.clear()
                 self._read[quick] = sizes, key
-        return examples, key, self.find(key)
+        return examples, self._find(key, examples)
 
-    def find(self, key: Hashable) -> PreparedShape | None:
-        """Return what is known of a shape."""
+    def of(self, examples: Examples) -> PreparedShape:
+        """Return what a model needs for the shape of some examples, of whose inputs the structural ones are read."""
+        prepared = self._find(self.key(examples), examples)
+        prepared.ground(examples)
+        return prepared
+
+    def _find(self, key: Hashable, examples: Examples) -> PreparedShape:
+        """Return what is known of a shape; the number of variables alone where it was not met."""
         with self._lock:
             prepared = self._known.get(key)
             if prepared is not None:
                 self._known.move_to_end(key)
-            return prepared
-
-    def of(self, examples: Examples) -> PreparedShape:
-        """Return what a model needs for the shape of some examples, of whose inputs the structural ones are read."""
-        key = self.key(examples)
-        prepared = self.find(key)
-        if prepared is None:
-            prepared = PreparedShape(self, Layout.of(self.declaration, examples), examples)
-            self.keep(key, prepared)
-        return prepared
+                return prepared
+        prepared = PreparedShape(self, key, Layout.of(self.declaration, examples))
+        with self._lock:
+            if key not in self._known and prepared.n_bytes <= BYTES / 4:
+                self._known[key], self.n_bytes = prepared, self.n_bytes + prepared.n_bytes
+                self._make_room()
+            return self._known.get(key, prepared)
 
     def _quick_key(self, X: object, judged: bool) -> tuple[Hashable | None, dict[str, list[Any]]]:
         """Return (what the checks look at, values by input); ``None`` where they look at more, as of lists or edges."""
@@ -403,16 +425,11 @@ class ShapeCache:
                 key += name, _digest(examples.raw[name])
         return tuple(key)
 
-    def keep(self, key: Hashable, prepared: PreparedShape) -> None:
-        """Keep a shape that was met now, unless it is too large; those used longest ago are dropped."""
-        if prepared.n_bytes > BYTES / 4:
-            return
+    def drop(self, prepared: PreparedShape) -> None:
+        """Keep a shape that is too large no longer."""
         with self._lock:
-            prepared.key = key
-            replaced = self._known.pop(key, None)
-            self.n_bytes += prepared.n_bytes - (0.0 if replaced is None else replaced.n_bytes)
-            self._known[key] = prepared
-            self._make_room()
+            if self._known.get(prepared.key) is prepared:
+                self.n_bytes -= self._known.pop(prepared.key).n_bytes
 
     def charge(self, prepared: PreparedShape, n_bytes: float) -> bool:
         """Count what is prepared for a shape; return whether it may be kept."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.labels.domains import LabelDomain, content_key
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.constraints import ConstraintGroup

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.rules import GateStates, GroundRule, instance_words
 from ssvm_dsl.compiler.scopes import ground_scopes

@@ -165,7 +165,7 @@ def margins_agree(factors: GroupFactors, var_ptr: I64, state_ptr: I64, ids: I64,
 
 # -- rounding ------------------------------------------------------------------------------------------------------
 #
-# Of marginals to labellings, for :mod:`ssvm_dsl.scores.rounding`.
+# Of marginals to labellings, for :mod:`ssvm_dsl.scores.marginals`.
 
 #: Where no state agrees with those taken before, the variable's own marginal decides: its share in the sum.
 LEAST_BELIEF = 1e-9

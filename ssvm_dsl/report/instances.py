@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.compiler.inputs.validate import read_examples
+from ssvm_dsl.compiler.inputs import read_examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.compiler.variable_names import variable_name

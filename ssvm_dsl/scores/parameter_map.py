@@ -184,10 +184,11 @@ class ParameterMap:
         OptionError
             There are features that are not kept.
         """
-        for fmap in self.sliced:
-            text = f"features of factor '{fmap.name}' are not kept (stored=False)"
-            why = "this trainer steps in compiled code, which cannot call the function that makes them"
-            raise OptionError(f"{text}: {why}; set trainer='one-slack' or 'subgradient', for smooth risks 'lbfgs'")
+        for fmap in self.maps:
+            if isinstance(fmap.features, SlicedRows):
+                text = f"features of factor '{fmap.name}' are not kept (stored=False)"
+                why = "this trainer steps in compiled code, which cannot call the function that makes them"
+                raise OptionError(f"{text}: {why}; set trainer='one-slack' or 'subgradient', for smooth risks 'lbfgs'")
         return self._kept_flat
 
     @cached_property

@@ -12,7 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.features.encode import Encoder
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.prepared import PreparedShape, ShapeCache
 from ssvm_dsl.compiler.scopes import FactorPart, Scopes, factor_counts
@@ -195,7 +195,7 @@ def ground_batch(
         allowed=given.allowed, role=prepared.role,
     )  # fmt: skip
     maps = tuple(pool_features(work.maps))
-    parameters = ParameterMap(program, maps, program.blocks, given.constants(n_weighted), *prepared.words)
+    parameters = ParameterMap(program, maps, program.blocks, given.constants(n_weighted), *prepared.shapes.words)
     return GroundedBatch(layout, examples, parameters, places)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.calls import checked_class
-from ssvm_dsl.compiler.inputs.validate import Examples, read_inputs
+from ssvm_dsl.compiler.inputs import Examples, read_inputs
 from ssvm_dsl.compiler.scopes import factor_counts
 from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import DataError, ModelError, OptionError

@@ -38,8 +38,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.cli.tune.workers",
     ),
     "not joined yet": (
-        "ssvm_dsl.compiler.features.hat_functions",
-        "ssvm_dsl.compiler.features.sliced",
         "ssvm_dsl.learning.counting.methods.conjugate_gradient",
         "ssvm_dsl.learning.counting.outputs.circuits",
         "ssvm_dsl.learning.driver.compile_ahead",

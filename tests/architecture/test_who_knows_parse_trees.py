@@ -12,7 +12,7 @@ NAMES = re.compile(r"grammar|derivable|parse_?tree|partial_?tree|\bcky\b", re.IG
 
 #: The structure's own modules.
 OWN = (
-    "ssvm_dsl/lang/grammars/", "ssvm_dsl/lang/constraints/implied.py", "ssvm_dsl/compiler/labels/tree_rules.py",
+    "ssvm_dsl/lang/grammars/", "ssvm_dsl/lang/constraints/implied.py",
     "ssvm_dsl/compiler/labels/trees.py", "ssvm_dsl/kernels/derivable.py", "ssvm_dsl/ir/grammar_arrays.py",
     "ssvm_dsl/learning/pcfg.py", "ssvm_dsl/report/parse_trees.py", "ssvm_dsl/testing/tree_problems.py",
     "ssvm_dsl/datasets/", "ssvm_dsl/models/parsers.py", "ssvm_dsl/datasets/formats/trees.py",

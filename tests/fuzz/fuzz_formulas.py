@@ -17,7 +17,7 @@ import numpy as np
 
 import ssvm_dsl as s
 from ssvm_dsl.compiler.agreements import set_auxiliary
-from ssvm_dsl.compiler.inputs.validate import read_examples
+from ssvm_dsl.compiler.inputs import read_examples
 from ssvm_dsl.errors import InfeasibleError, ModelError, NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules

@@ -7,7 +7,7 @@ import pytest
 from parses_by_hand import parses
 
 from ssvm_dsl import Dim, Factor, Grammar, Hamming, Input, Label, Model, ParseTree, ground, leaves, rules
-from ssvm_dsl.compiler.labels.tree_rules import shared_arrays
+from ssvm_dsl.compiler.labels.trees import shared_arrays
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling

@@ -37,7 +37,7 @@ from ssvm_dsl import (
     ground,
     instances,
 )
-from ssvm_dsl.compiler.inputs.validate import read_examples
+from ssvm_dsl.compiler.inputs import read_examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.errors import DataError, InfeasibleError, ModelError, TooLargeError

@@ -28,7 +28,7 @@ from ssvm_dsl import (
     to_networkx,
 )
 from ssvm_dsl.compiler.footprint import footprint
-from ssvm_dsl.compiler.inputs.validate import read_examples
+from ssvm_dsl.compiler.inputs import read_examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.inference.planning.planner import need_of, plan
 from ssvm_dsl.ir.need import Guarantee, Task

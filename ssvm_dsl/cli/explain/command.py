@@ -127,7 +127,7 @@ def _grounded(declaration: Declaration, X: Any, made_up: bool) -> tuple[Grounded
 
 def _answers(declaration: Declaration, X: Any, grounded: Grounded) -> list[BackendAnswer]:
     """Return the verdicts of the backends on prediction and on training."""
-    from ssvm_dsl.compiler.inputs.validate import read_examples
+    from ssvm_dsl.compiler.inputs import read_examples
     from ssvm_dsl.compiler.losses.joint_loss import priced_groups
     from ssvm_dsl.compiler.losses.loss import kind_of
     from ssvm_dsl.inference.planning.planner import need_of, tasks_for_training

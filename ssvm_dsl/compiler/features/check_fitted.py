@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler.feature_maps import factor_block
-from ssvm_dsl.compiler.features.encode import LearntFeatures, fitted_keys
-from ssvm_dsl.compiler.features.learnt_arrays import are_arrays
+from ssvm_dsl.compiler.features.encode import LearntFeatures, are_arrays, fitted_keys
 from ssvm_dsl.compiler.features.observed import check_pairs, of_learnt
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.declaration import Declaration

@@ -16,20 +16,18 @@ from math import prod
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows, learn_rows, malformed, tokens_of
-from ssvm_dsl.compiler.features.hat_functions import hat_functions
-from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel, learn_pivots, pivot_rows
-from ssvm_dsl.compiler.features.learnt_arrays import learnt_arrays
-from ssvm_dsl.compiler.features.sliced import sliced_rows
+from ssvm_dsl.compiler.features.expansions import hat_functions, kernel_rows, learn_kernel, learn_pivots, pivot_rows
 from ssvm_dsl.compiler.features.sparse import checked, first_rows, stack_rows, with_empty_rows
-from ssvm_dsl.compiler.inputs.validate import Examples, check_finite, example_inputs, position_words, stack_dense
+from ssvm_dsl.compiler.inputs import Examples, check_finite, example_inputs, position_words, stack_dense
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.deadline import time_left
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.ir.features import SparseRows
-from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.features import SlicedRows, SparseRows
+from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
@@ -312,9 +310,7 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
     parts, counts = [], []
     goal = source.target
     if goal is not None and not source.stored:
-        size, call = encoder.examples.size(goal.label.dims), partial(encoder.call, source.ref, what="Feature")
-        made, ptr = sliced_rows(source, goal.label.segments or 1, size, lambda i, ends: call(i, more=ends))
-        return Rows((), cast(Any, made), ptr)
+        return _sliced_rows(encoder, source, goal)
     ends = None if goal is None else _ends_of(encoder, goal)
     for i in range(encoder.examples.n):
         if source.target is None:
@@ -337,6 +333,31 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
     if (rest := int(ptr[-1]) - sum(map(len, parts))) or not parts:
         parts.append(np.zeros((rest, source.width)))
     return _finite(np.concatenate(parts), source.dims, ptr, f"Feature {source.ref.path}")
+
+
+def _sliced_rows(encoder: Encoder, source: lang.Feature, target: Target) -> Rows:
+    """Return rows of all spans, those of each start by length, that are made whenever they are asked for."""
+    sizes, longest = encoder.examples.size(target.label.dims), target.label.segments or 1
+    first, width, what = pointers(sizes), source.width, f"Feature {source.ref.path}"
+    at = runs(np.zeros(len(sizes), dtype=np.int64), sizes)
+    before = pointers(np.minimum(np.repeat(sizes, sizes) - at, longest))  # spans of all earlier positions
+
+    def make(rows: I64) -> F64:
+        out, place = np.zeros((len(rows), width)), np.searchsorted(before, rows, side="right") - 1
+        owner = np.searchsorted(first, place, side="right") - 1
+        for i in np.unique(owner).tolist():
+            mine = np.flatnonzero(owner == i)
+            start = place[mine] - first[i]
+            ends = {"start": start, "end": start + 1 + rows[mine] - before[place[mine]]}
+            value = encoder.call(source.ref, i, "Feature", ends)
+            if value.shape != (len(mine), width) and not (width == 1 and value.shape == (len(mine),)):
+                expected = f"shape {(len(mine), width)}, a row for each of some spans"
+                raise DataError(what, example=i, expected=expected, found=f"shape {value.shape}")
+            out[mine] = value.reshape(-1, width)
+            check_finite(out[mine], np.append(np.zeros(i + 1, dtype=np.int64), len(mine)), what)
+        return out
+
+    return Rows((), cast(Any, SlicedRows((int(before[-1]), width), make)), before[first])
 
 
 def _span_ends(encoder: Encoder, target: Target) -> tuple[I64, I64, I64]:
@@ -405,6 +426,28 @@ def _grid_shape(target: Target, encoder: Encoder, i: int) -> tuple[int, ...] | N
     return None if min(sizes) < 0 else tuple(sizes)
 
 
+def _learnt_arrays(what: str, learnt: object) -> dict[str, NDArray[Any]]:
+    """Return copies of what the method ``learn`` of a feature has returned.
+
+    Raises
+    ------
+    DataError
+        It is something else than a dict of arrays of numbers.
+    """
+    if isinstance(learnt, Mapping) and all(isinstance(name, str) for name in learnt):
+        arrays = {name: np.array(value) for name, value in learnt.items()}
+        if are_arrays(arrays):
+            return arrays
+    raise DataError(what, expected="a dict of arrays of numbers from its method learn", found=f"{learnt!r}"[:80])
+
+
+def are_arrays(learnt: object) -> bool:
+    """Whether something is a dict of arrays of numbers: of a feature of another package, nothing else is known."""
+    if not isinstance(learnt, Mapping):
+        return False
+    return all(isinstance(array, np.ndarray) and array.dtype.kind in "biuf" for array in learnt.values())
+
+
 def _brought(encoder: Encoder, source: lang.Transform) -> Rows:
     """Return the rows of a kind of feature from another package, which computes them itself."""
     values, rows = _dense_of(encoder, source)
@@ -413,7 +456,7 @@ def _brought(encoder: Encoder, source: lang.Transform) -> Rows:
         raise DataError(what, expected="learns = True in a class that defines learn()", found="learns = False")
     values = values.view()
     values.flags.writeable = False
-    learnt = encoder.learnt(source, lambda: learnt_arrays(what, source.learn(values))) if source.learns else {}
+    learnt = encoder.learnt(source, lambda: _learnt_arrays(what, source.learn(values))) if source.learns else {}
     made = np.asarray(source.transform(values, learnt), dtype=np.float64)
     if made.shape != (len(values), source.width):
         raise DataError(what, expected=f"shape {(len(values), source.width)}", found=f"shape {made.shape}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
-from ssvm_dsl.compiler.inputs.validate import check_finite
+from ssvm_dsl.compiler.inputs import check_finite
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.lang.features.sources import Concat, Feature

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler.features.encode import LearntFeatures, fitted_keys
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.lang.declaration import Declaration

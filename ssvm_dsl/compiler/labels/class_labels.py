@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.inputs.validate import position_words
+from ssvm_dsl.compiler.inputs import position_words
 from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
 from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses, missing_entries, signed_hint
 from ssvm_dsl.errors import DataError

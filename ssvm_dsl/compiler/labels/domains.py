@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.sparse import checked
-from ssvm_dsl.compiler.inputs.validate import position_words
+from ssvm_dsl.compiler.inputs import position_words
 from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
 from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses, signed_hint
 from ssvm_dsl.errors import DataError

@@ -17,7 +17,7 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.durations import why_indivisible
 from ssvm_dsl.compiler.features.attributes import require_names
-from ssvm_dsl.compiler.inputs.validate import check_sequence
+from ssvm_dsl.compiler.inputs import check_sequence
 from ssvm_dsl.deadline import Deadline, pause, within
 from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, TimeLimitWarning
 from ssvm_dsl.files.regular_file import as_path, check_path

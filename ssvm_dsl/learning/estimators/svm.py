@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
+from ssvm_dsl.compiler.inputs import arrays_of_frames
 from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.compiler.labels.unknown_labels import warn_of_unseen
 from ssvm_dsl.deadline import Deadline, within

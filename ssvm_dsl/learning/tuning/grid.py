@@ -20,7 +20,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, Bools
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.compiler.inputs.validate import check_sequence
+from ssvm_dsl.compiler.inputs import check_sequence
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials

@@ -8,7 +8,7 @@ from typing import Any
 
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
+from ssvm_dsl.compiler.features.expansions import kernel_ranks
 from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.answers import call_threads

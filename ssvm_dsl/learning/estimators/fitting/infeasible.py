@@ -11,7 +11,7 @@ import numpy as np
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.compiler.inputs.validate import check_sequence
+from ssvm_dsl.compiler.inputs import check_sequence
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.diagnosis.nearest_truth import infeasible_examples, nearest_truth
 from ssvm_dsl.lang.declaration import Declaration

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
+from ssvm_dsl.compiler.inputs import arrays_of_frames
 from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.threads import one_blas_thread
