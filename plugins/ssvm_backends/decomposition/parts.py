@@ -18,6 +18,7 @@ from ssvm_backends.dual.descent.spanning_trees import representative
 from ssvm_backends.elimination.junction_tree import JunctionTreeSession
 from ssvm_backends.programs.ilp import ILPSession
 from ssvm_backends.structures.counting import MOST_SUMS, CardinalitySession, WeightedSumSession, WholeSums
+from ssvm_backends.structures.literals import Batch
 from ssvm_backends.structures.matchings.assignment import AssignmentSession
 from ssvm_backends.structures.relations.relations import RelationsSession
 from ssvm_backends.structures.routes.circuit import CircuitSession
@@ -48,9 +49,10 @@ from ssvm_dsl.plugin_api import BestKind, Clock, Session, program_need
 class KindSession(StructureSession):
     """Best labellings of a program whose constraints are over different variables (:class:`BestKind`)."""
 
-    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+    def choose(self, group: int, batch: Batch, excess: F64) -> None:
         """Write the best labels; see :class:`~ssvm_backends.structures.session.StructureSession`."""
         program, mine = self.program, self.groups[group]
+        node, ids, ptr, labels, feasible = batch
         kind = cast(BestKind, mine.rules)
         for place, example in enumerate(ids.tolist()):
             first, stop = program.var_ptr[example : example + 2].tolist()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ssvm_backends.programs.side_rows import SideRows
-from ssvm_backends.structures.literals import Literals, set_literals, write_gains
+from ssvm_backends.structures.literals import Batch, Literals, set_literals, write_gains
 from ssvm_backends.structures.packing import (
     CALL,
     OF_LITERALS,
@@ -25,7 +25,7 @@ from ssvm_backends.structures.packing import (
     structure_oracle,
 )
 from ssvm_backends.structures.session import StructureSession, verdict
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, pointers
+from ssvm_dsl.ir import F64, I32, I64, ConstraintGroup, Need, Program, pointers
 from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_longs
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict
 
@@ -54,10 +54,10 @@ class CardinalitySession(StructureSession):
             (group.meta["lower"].astype(np.int64), group.meta["upper"].astype(np.int64)) for group in self.groups
         ]
 
-    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+    def choose(self, group: int, batch: Batch, excess: F64) -> None:
         """Write the best labels; see :class:`~ssvm_backends.structures.session.StructureSession`."""
         lower, upper = self.bounds[group]
-        choose_counts(self.literals[group], lower, upper, node, ids, ptr, labels, feasible)
+        choose_counts(self.literals[group], lower, upper, batch)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
@@ -73,9 +73,7 @@ N_ARRAYS = 2
 
 
 @njit(cache=True, nogil=True)
-def choose_counts(
-    literals: Literals, lower: I64, upper: I64, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
-) -> None:
+def choose_counts(literals: Literals, lower: I64, upper: I64, batch: Batch) -> None:
     """Write the labels of largest score whose numbers of true literals are within their bounds.
 
     Parameters
@@ -84,18 +82,11 @@ def choose_counts(
         Read only.
     lower, upper : ndarray of int64, shape (m,)
         Bounds of each constraint.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that are ruled out.
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    label_ptr : ndarray of int64, shape (at least n,)
-        Where the labels of each start.
-    labels : ndarray of int32
-        Written.
-    feasible : ndarray of bool, shape (n,)
-        Set to false where no count is within its bounds, or a variable has no state.
+    batch : Batch
+        An example is not feasible where no count is within its bounds, or a variable has no state.
     """
-    literals, node, labels = borrow(literals), borrow(node), borrow(labels)
+    literals = borrow(literals)
+    node, ids, ptr, labels, feasible = borrow(batch)
     for e in range(len(ids)):
         lo = literals.var_ptr[ids[e]]
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
@@ -111,7 +102,7 @@ def choose_counts(
                     count += 1
             if failed or count < lower[k] or count > upper[k]:
                 feasible[e] = False
-            set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+            set_literals(literals, node, lo, k, chosen, labels[ptr[e] :])
 
 
 @cfunc(SIGNATURE)
@@ -128,7 +119,7 @@ def cardinality_oracle(ints, longs, example, pool, node, labels, work):  # type:
         lower = packed_longs(call.longs, first + OF_LITERALS)
         upper = packed_longs(call.longs, first + OF_LITERALS + 1)
         literals = literals_in(call.ints, call.longs, first)
-        choose_counts(literals, lower, upper, call.node, call.ids, call.ptr, call.labels, call.feasible)
+        choose_counts(literals, lower, upper, call.batch)
     return end_call(call)
 
 
@@ -240,18 +231,16 @@ class WeightedSumSession(StructureSession):
         super().__init__(program)
         self.sums = [WholeSums.from_group(program, group) for group in self.groups]
 
-    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+    def choose(self, group: int, batch: Batch, excess: F64) -> None:
         """Write the best labels; see :class:`~ssvm_backends.structures.session.StructureSession`."""
-        choose_sums(self.sums[group], self.program.var_ptr, node, ids, ptr, labels, feasible)
+        choose_sums(self.sums[group], self.program.var_ptr, batch)
 
 
 # -- The kernel -----------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def choose_sums(
-    sums: WholeSums, var_ptr: I64, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
-) -> None:
+def choose_sums(sums: WholeSums, var_ptr: I64, batch: Batch) -> None:
     """Write the labels of largest score whose weighted sums are within their bounds.
 
     Parameters
@@ -260,20 +249,13 @@ def choose_sums(
         Read only.
     var_ptr : ndarray of int64, shape (B + 1,)
         Variables of each example.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that are ruled out.
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    label_ptr : ndarray of int64, shape (at least n,)
-        Where the labels of each start.
-    labels : ndarray of int32
-        Written.
-    feasible : ndarray of bool, shape (n,)
-        Set to false where no sum is within its bounds.
+    batch : Batch
+        An example is not feasible where no sum is within its bounds.
     """
-    s, node = borrow(sums), borrow(node)
+    s = borrow(sums)
+    node, ids, ptr, labels, feasible = borrow(batch)
     for e in range(len(ids)):
-        shift = label_ptr[e] - var_ptr[ids[e]]
+        shift = ptr[e] - var_ptr[ids[e]]
         for k in range(s.ptr[ids[e]], s.ptr[ids[e] + 1]):
             if not best_sum(s, k, node, shift, labels):
                 feasible[e] = False

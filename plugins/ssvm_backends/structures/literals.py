@@ -44,6 +44,30 @@ class Literals(NamedTuple):
     negated: Bools
 
 
+class Batch(NamedTuple):
+    """Some examples, and where kernels write their best labels.
+
+    Parameters
+    ----------
+    node : ndarray of float64, shape (S,)
+        Unary scores, ``-inf`` at states that are ruled out.
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    ptr : ndarray of int64, shape (at least n,)
+        Where the labels of each start.
+    labels : ndarray of int32
+        Written.
+    feasible : ndarray of bool, shape (n,)
+        Set to false where nothing satisfies a constraint, or a variable has no state.
+    """
+
+    node: F64
+    ids: I64
+    ptr: I64
+    labels: I32
+    feasible: Bools
+
+
 @njit(cache=True, nogil=True)
 def best_of(node: F64, first: int, stop: int, skipped: int) -> int:
     """Return the best of the states ``first:stop`` other than ``skipped``, -1 where all scores are ``-inf``."""
@@ -149,34 +173,24 @@ def set_literals(literals: Literals, node: F64, lo: int, k: int, chosen: Bools, 
 
 
 @njit(cache=True, nogil=True)
-def best_states(
-    program: Literals, free: Bools, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
-) -> None:
-    """Write the best state of every variable that is in no constraint.
+def best_states(program: Literals, free: Bools, batch: Batch) -> None:
+    """Write the best state of every variable that is in no constraint, 0 where it has none; and ``feasible``.
 
     Parameters
     ----------
     program, free
         As for :func:`add_free_marginals`.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that are ruled out.
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    label_ptr : ndarray of int64, shape (at least n,)
-        Where the labels of each start.
-    labels : ndarray of int32
-        Written; 0 where a variable has no state.
-    feasible : ndarray of bool, shape (n,)
-        Written: whether every variable of an example has a state.
+    batch : Batch
     """
-    program, node = borrow(program), borrow(node)
+    program = borrow(program)
+    node, ids, ptr, labels, feasible = borrow(batch)
     for i in range(len(ids)):
         lo, feasible[i] = program.var_ptr[ids[i]], True
         for j in range(program.var_ptr[ids[i] + 1] - lo):
             if free[lo + j]:
                 first = program.state_ptr[lo + j]
                 best = best_of(node, first, program.state_ptr[lo + j + 1], -1)
-                labels[label_ptr[i] + j] = max(best - first, 0)
+                labels[ptr[i] + j] = max(best - first, 0)
                 if best < 0:
                     feasible[i] = False
 

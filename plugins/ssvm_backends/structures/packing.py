@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.literals import Literals, best_states
-from ssvm_dsl.ir import F64, I32, I64, Bools
+from ssvm_backends.structures.literals import Batch, Literals, best_states
+from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit, pack, packed_flags, packed_longs, packed_record
 from ssvm_dsl.plugin_api import CompiledOracle
 
@@ -53,42 +53,32 @@ class OracleCall(NamedTuple):
     ----------
     ints, longs : ndarray of int32 and of int64
         As :func:`structure_oracle` packs them.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that are ruled out.
-    ids, ptr : ndarray of int64, shape (1,)
-        The example, and where its labels start.
-    labels : ndarray of int32
-        Written.
-    feasible : ndarray of bool, shape (1,)
-        Set to false where nothing satisfies a constraint.
+    batch : Batch
+        The example.
     """
 
     ints: I32
     longs: I64
-    node: F64
-    ids: I64
-    ptr: I64
-    labels: I32
-    feasible: Bools
+    batch: Batch
 
 
 @njit(inline="always")
 def begin_call(ints: I32, longs: I64, example: int, node: F64, labels: I32) -> OracleCall:
     """Return the record of a call; the variables that are in no constraint have their best states already."""
     ints, longs, node, labels = borrow(ints), borrow(longs), borrow(node), borrow(labels)
-    ids, ptr, feasible = np.full(1, example), np.zeros(1, np.int64), np.ones(1, dtype=np.bool_)
-    best_states(places_in(ints, longs, 2), packed_flags(ints, longs, 1), node, ids, ptr, labels, feasible)
-    return OracleCall(ints, longs, node, ids, ptr, labels, feasible)
+    batch = Batch(node, np.full(1, example), np.zeros(1, np.int64), labels, np.ones(1, dtype=np.bool_))
+    best_states(places_in(ints, longs, 2), packed_flags(ints, longs, 1), batch)
+    return OracleCall(ints, longs, batch)
 
 
 @njit
 def end_call(call: OracleCall) -> float:
     """Return the score of the labels, without the constant; ``-inf`` where a constraint is not satisfied."""
-    total, places = 0.0, places_in(call.ints, call.longs, 2)
-    lo = places.var_ptr[call.ids[0]]
-    for v in range(lo, places.var_ptr[call.ids[0] + 1]):
-        total += call.node[places.state_ptr[v] + call.labels[v - lo]]
-    return total if call.feasible[0] else -np.inf
+    total, places, batch = 0.0, places_in(call.ints, call.longs, 2), call.batch
+    lo = places.var_ptr[batch.ids[0]]
+    for v in range(lo, places.var_ptr[batch.ids[0] + 1]):
+        total += batch.node[places.state_ptr[v] + batch.labels[v - lo]]
+    return total if batch.feasible[0] else -np.inf
 
 
 @njit(inline="always")

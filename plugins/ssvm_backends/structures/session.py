@@ -11,7 +11,7 @@ import numpy as np
 from ssvm_backends.graphs.batch_session import BatchCall, BatchSession
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.session import check_lists, pack_ranked
-from ssvm_backends.structures.literals import Literals
+from ssvm_backends.structures.literals import Batch, Literals, best_states
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, Question, Solution, Task, pointers, runs
 from ssvm_dsl.plugin_api import (
     Clock,
@@ -69,6 +69,11 @@ def variables_without_literals(program: Program) -> Bools:
     return free
 
 
+def batch_of(call: BatchCall, lo: int, hi: int) -> Batch:
+    """Return the examples ``lo:hi`` of a call as kernels take them."""
+    return Batch(call.node, call.ids[lo:hi], call.ptr[lo:], call.labels, call.feasible[lo:hi])
+
+
 class StructureSession(BatchSession):
     """Finds best labellings constraint by constraint; every variable is in one literal of one constraint, or in none.
 
@@ -94,40 +99,29 @@ class StructureSession(BatchSession):
         self.places, self.free = places_of(program), variables_without_literals(program)
 
     @abstractmethod
-    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+    def choose(self, group: int, batch: Batch, excess: F64) -> None:
         """Write the best labels of the variables in one group of constraints.
 
         Parameters
         ----------
         group : int
             Which of ``groups``.
-        node : ndarray of float64, shape (S,)
-            Unary scores, ``-inf`` at states that are ruled out.
-        ids : ndarray of int64, shape (n,)
-            The examples.
-        ptr : ndarray of int64, shape (at least n,)
-            Where the labels of each start.
-        labels : ndarray of int32
-            Written.
-        feasible : ndarray of bool, shape (n,)
-            Set to false where nothing satisfies a constraint.
+        batch : Batch
         excess : ndarray of float64, shape (n,)
             Added to: how much better than the labels the best ones might be.
         """
 
     def solve_map(self, call: BatchCall, lo: int, hi: int) -> int:
         """Write the best labels; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
-        feasible, excess = call.feasible[lo:hi], call.excess[lo:hi]
-        self._choose_all(call.node, call.ids[lo:hi], call.ptr[lo:], call.labels, feasible, excess)
+        self._choose_all(batch_of(call, lo, hi), call.excess[lo:hi])
         return hi
 
-    def _choose_all(self, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+    def _choose_all(self, batch: Batch, excess: F64) -> None:
         """Write the best labels of all variables; the arguments are those of :meth:`choose`."""
-        from ssvm_backends.structures.literals import best_states
 
-        best_states(self.places, self.free, node, ids, ptr, labels, feasible)
+        best_states(self.places, self.free, batch)
         for number in range(len(self.literals)):
-            self.choose(number, node, ids, ptr, labels, feasible, excess)
+            self.choose(number, batch, excess)
 
     def solve_kbest(self, question: Question) -> Solution:
         """Answer the task ``kbest``."""
@@ -141,7 +135,8 @@ class StructureSession(BatchSession):
         """Return the best labelling of one example for unary scores of all, ``None`` where there is none."""
         first, last = self.program.var_ptr[example : example + 2]
         labels, feasible = np.zeros(int(last - first), dtype=np.int32), np.zeros(1, dtype=bool)
-        self._choose_all(node, np.array([example]), np.zeros(1, np.int64), labels, feasible, np.zeros(1))
+        batch = Batch(node, np.array([example]), np.zeros(1, np.int64), labels, feasible)
+        self._choose_all(batch, np.zeros(1))
         return labels if feasible[0] else None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ssvm_backends.graphs.batch_session import BatchCall, BatchSession, SummedAnswers
+from ssvm_backends.structures.literals import Batch, add_free_marginals, best_states
 from ssvm_backends.structures.session import k_best, places_of, variables_without_literals
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import F64, I32, I64, Bools, GrammarArrays, Need, Program, Question, Solution, Task, pointers, runs
@@ -221,11 +222,10 @@ class CkySession(BatchSession):
     def best_labels(self, example: int, node: F64, pool: F64, labels: I32) -> bool:
         """Write the best labels of an example; return whether there are any."""
         from ssvm_backends.structures.constituency.sentence import best_labels
-        from ssvm_backends.structures.literals import best_states
 
         feasible = np.ones(1, dtype=bool)
-        here = np.array([example])
-        best_states(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), labels, feasible)
+        batch = Batch(node, np.array([example]), np.zeros(1, np.int64), labels, feasible)
+        best_states(self.places, self.parsed.free, batch)
         rules = self.parsed.rules(example)
         if rules is None or not feasible[0]:
             return bool(feasible[0])
@@ -324,7 +324,6 @@ class CkySession(BatchSession):
         """Write the marginals of an example; return log Z without the constant."""
         from ssvm_backends.structures.constituency.sentence import sum_sentence
         from ssvm_backends.structures.constituency.sum_parses import ParseShares
-        from ssvm_backends.structures.literals import add_free_marginals
 
         log_z, here = np.zeros(1), np.array([example])
         add_free_marginals(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), out, log_z)

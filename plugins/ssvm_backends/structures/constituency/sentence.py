@@ -26,7 +26,7 @@ from ssvm_backends.structures.constituency.chart import (
 from ssvm_backends.structures.constituency.paired_sums import fill_paired, spread_paired
 from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
-from ssvm_backends.structures.literals import best_states
+from ssvm_backends.structures.literals import Batch, best_states
 from ssvm_backends.structures.packing import places_in
 from ssvm_dsl.ir import F64, I32, I64, GrammarArrays
 from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_flags, packed_longs, packed_record
@@ -513,11 +513,11 @@ def cky_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[
         As of :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
     """
     ints, longs, pool, node, labels = borrow(ints), borrow(longs), borrow(pool), borrow(node), borrow(labels)
-    ids, ptr, feasible = np.full(1, example), np.zeros(1, np.int64), np.ones(1, dtype=np.bool_)
+    feasible = np.ones(1, dtype=np.bool_)
     places, free = places_in(ints, longs, 0), packed_flags(ints, longs, 2)
     lo, hi, state_ptr = places.var_ptr[example], places.var_ptr[example + 1], places.state_ptr
     labels[: hi - lo] = 0
-    best_states(places, free, node, ids, ptr, labels, feasible)
+    best_states(places, free, Batch(node, np.full(1, example), np.zeros(1, np.int64), labels, feasible))
     total, arrays = 0.0 if feasible[0] else -np.inf, sentences_in(longs)
     for v in range(lo, hi):
         if free[v]:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.matchings.matching_kernels import ASSIGNMENT, FLOW, ROWS_ALONE, Matchings
+from ssvm_backends.structures.literals import Batch, set_literals, write_gains
+from ssvm_backends.structures.matchings.matching_kernels import ASSIGNMENT, FLOW, ROWS_ALONE, Matchings, take_rows_alone
 from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.session import StructureSession, verdict
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, SideLimits, matching_limits, members
@@ -74,20 +75,19 @@ class AssignmentSession(StructureSession):
         self.matchings = [matchings_of(program, group) for group in self.groups]
         self.limits = [tuple(matching_limits(group, side) for side in ("row", "col")) for group in self.groups]
 
-    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+    def choose(self, group: int, batch: Batch, excess: F64) -> None:
         """Write the best matchings; see :class:`~ssvm_backends.structures.session.StructureSession`."""
         from ssvm_backends.structures.matchings.best_matchings import assign_all
-        from ssvm_backends.structures.matchings.matching_kernels import take_rows_alone
 
         literals, matchings = self.literals[group], self.matchings[group]
-        constraints = members(literals.ptr, ids)
+        constraints = members(literals.ptr, batch.ids)
         methods = matchings.method[constraints]
         if (methods == ASSIGNMENT).any():
-            assign_all(literals, matchings, node, ids, ptr, labels, feasible)
+            assign_all(literals, matchings, batch)
         if (methods == ROWS_ALONE).any():
-            take_rows_alone(literals, matchings, node, ids, ptr, labels, feasible)
+            take_rows_alone(literals, matchings, batch)
         if (methods == FLOW).any():
-            self._flow(group, node, ids, ptr, labels, feasible, excess)
+            self._flow(group, batch, excess)
 
     def compiled(self) -> CompiledOracle | None:
         """Return the oracle for trainers that call it inside their own kernels, where no constraint is a flow."""
@@ -101,10 +101,9 @@ class AssignmentSession(StructureSession):
         work = CALL + float((n**3).sum()) / max(self.program.n_examples, 1)
         return structure_oracle(oracle, self, self.matchings, work)
 
-    def _flow(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
-        from ssvm_backends.structures.literals import set_literals, write_gains
-
+    def _flow(self, group: int, batch: Batch, excess: F64) -> None:
         literals, of = self.literals[group], self.matchings[group]
+        node, ids, ptr, labels, feasible = batch
         for place, i in enumerate(ids.tolist()):
             lo = literals.var_ptr[i]
             for k in range(literals.ptr[i], literals.ptr[i + 1]):

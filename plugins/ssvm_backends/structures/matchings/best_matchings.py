@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.literals import Literals
+from ssvm_backends.structures.literals import Batch, Literals
 from ssvm_backends.structures.matchings.matching_kernels import (
     ASSIGNMENT,
     N_ARRAYS,
@@ -178,28 +178,18 @@ def match_all(cost: F64, start: I64, n_rows: I64, n_cols: I64, match_start: I64,
 
 
 @njit(cache=True, nogil=True)
-def assign_all(
-    literals: Literals, matchings: Matchings, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
-) -> None:
+def assign_all(literals: Literals, matchings: Matchings, batch: Batch) -> None:
     """Write the labels of the best matchings that are assignment problems.
 
     Parameters
     ----------
     literals, matchings
         Read only.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that are ruled out.
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    label_ptr : ndarray of int64, shape (at least n,)
-        Where the labels of each start.
-    labels : ndarray of int32
-        Written.
-    feasible : ndarray of bool, shape (n,)
-        Set to false where there is no matching.
+    batch : Batch
+        An example is not feasible where there is no matching.
     """
-    literals, matchings, node, labels = borrow(literals), borrow(matchings), borrow(node), borrow(labels)
-    m = 0
+    literals, matchings, m = borrow(literals), borrow(matchings), 0
+    ids = batch.ids
     for i in ids:
         m += literals.ptr[i + 1] - literals.ptr[i]
     # few allocations: oracles are called for one example, whose matching may take less time than thirty of them
@@ -221,14 +211,14 @@ def assign_all(
     literal, match = places[: start[m]], places[start[m] :]
     match[:] = -1
     matrices = CostMatrices(start, cost, literal, possible, forced, match_start, match)
-    fill_matrices(literals, matchings, node, ids, matrices)
+    fill_matrices(literals, matchings, batch.node, ids, matrices)
     for c in range(m):
         possible[c] = possible[c] and fits[c]
     match_all(cost, start, rows, cols, match_start, match, possible)
-    take_matches(literals, matchings, node, ids, matrices, label_ptr, labels)
+    take_matches(literals, matchings, matrices, batch)
     for c in range(m):
         if not possible[c]:
-            feasible[owner[c]] = False
+            batch.feasible[owner[c]] = False
 
 
 @cfunc(SIGNATURE)
@@ -244,7 +234,7 @@ def assignment_oracle(ints, longs, example, pool, node, labels, work):  # type: 
     for first in group_arrays(longs, N_ARRAYS):
         matchings = matchings_in(call.ints, call.longs, first + OF_LITERALS)
         literals = literals_in(call.ints, call.longs, first)
-        assign_all(literals, matchings, call.node, call.ids, call.ptr, call.labels, call.feasible)
+        assign_all(literals, matchings, call.batch)
     return end_call(call)
 
 
@@ -261,6 +251,6 @@ def rows_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore
     for first in group_arrays(longs, N_ARRAYS):
         literals = literals_in(call.ints, call.longs, first)
         matchings = matchings_in(call.ints, call.longs, first + OF_LITERALS)
-        assign_all(literals, matchings, call.node, call.ids, call.ptr, call.labels, call.feasible)
-        take_rows_alone(literals, matchings, call.node, call.ids, call.ptr, call.labels, call.feasible)
+        assign_all(literals, matchings, call.batch)
+        take_rows_alone(literals, matchings, call.batch)
     return end_call(call)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.literals import Literals, on_and_off, set_literals, write_gains
+from ssvm_backends.structures.literals import Batch, Literals, on_and_off, set_literals, write_gains
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit, packed_record
 
@@ -227,23 +227,19 @@ def take_grid(n_cols: int, match: I32, cost: F64, optional: bool, labels: I32) -
 
 
 @njit(cache=True, nogil=True)
-def take_matches(
-    literals: Literals, matchings: Matchings, node: F64, ids: I64, matrices: CostMatrices, label_ptr: I64, labels: I32
-) -> None:
+def take_matches(literals: Literals, matchings: Matchings, matrices: CostMatrices, batch: Batch) -> None:
     """Write the labels that the solutions of assignment problems mean.
 
     Parameters
     ----------
-    literals, matchings, node, ids
+    literals, matchings
         As for :func:`fill_matrices`.
     matrices : CostMatrices
         With the matches; read only.
-    label_ptr : ndarray of int64, shape (at least n,)
-        Where the labels of each example start.
-    labels : ndarray of int32
-        Written.
+    batch : Batch
     """
-    literals, matchings, node, labels, c = borrow(literals), borrow(matchings), borrow(node), borrow(labels), 0
+    literals, matchings, c = borrow(literals), borrow(matchings), 0
+    node, ids, ptr, labels, _ = borrow(batch)
     start, cost, literal, _, forced, match_start, match = borrow(matrices)
     for e in range(len(ids)):
         lo = literals.var_ptr[ids[e]]
@@ -251,7 +247,7 @@ def take_matches(
             if matchings.method[k] == ASSIGNMENT:
                 first, stop = literals.literal_ptr[k], literals.literal_ptr[k + 1]
                 if matchings.grid[k] and not forced[c]:
-                    mine = labels[label_ptr[e] + literals.variable[first] :]
+                    mine = labels[ptr[e] + literals.variable[first] :]
                     optional = matchings.row_least[k] == 0 and matchings.col_least[k] == 0
                     columns = match[match_start[c] : match_start[c + 1]]
                     take_grid(matchings.n_cols[k], columns, cost[start[c] :], optional, mine)
@@ -268,24 +264,23 @@ def take_matches(
                     # a row whose literal has to be true may be matched elsewhere, to a place at no cost
                     if on_and_off(literals, node, lo, l, False)[1] == -np.inf:
                         chosen[l - first] = True
-                set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+                set_literals(literals, node, lo, k, chosen, labels[ptr[e] :])
             c += 1
 
 
 @njit(cache=True, nogil=True)
-def take_rows_alone(
-    literals: Literals, matchings: Matchings, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
-) -> None:
+def take_rows_alone(literals: Literals, matchings: Matchings, batch: Batch) -> None:
     """Solve constraints whose columns hold any number of literals: the best ones of each row.
 
     Parameters
     ----------
-    literals, matchings, node, ids, label_ptr, labels
+    literals, matchings
         As for :func:`take_matches`.
-    feasible : ndarray of bool, shape (n,)
-        Set to false where a row has too few literals, or too many that have to be true.
+    batch : Batch
+        An example is not feasible where a row has too few literals, or too many that have to be true.
     """
-    literals, matchings, node, labels = borrow(literals), borrow(matchings), borrow(node), borrow(labels)
+    literals, matchings = borrow(literals), borrow(matchings)
+    node, ids, ptr, labels, feasible = borrow(batch)
     for e in range(len(ids)):
         lo = literals.var_ptr[ids[e]]
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
@@ -306,4 +301,4 @@ def take_rows_alone(
             for r in range(len(count)):
                 if count[r] < matchings.row_least[k] or count[r] > matchings.row_most[k]:
                     feasible[e] = False
-            set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+            set_literals(literals, node, lo, k, chosen, labels[ptr[e] :])

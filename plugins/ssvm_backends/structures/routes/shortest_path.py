@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.literals import Literals, set_literals, write_gains
+from ssvm_backends.structures.literals import Batch, Literals, set_literals, write_gains
 from ssvm_backends.structures.packing import (
     CALL,
     OF_LITERALS,
@@ -70,7 +70,7 @@ class ShortestPathSession(StructureSession):
             self.paths.append(Paths(tail, head, n_nodes, source, target, rank, first))
             all_ranks(literals, self.paths[-1])
 
-    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+    def choose(self, group: int, batch: Batch, excess: F64) -> None:
         """Write the best paths; see :class:`~ssvm_backends.structures.session.StructureSession`.
 
         Raises
@@ -78,13 +78,13 @@ class ShortestPathSession(StructureSession):
         OptionError
             An example has a cycle of positive score.
         """
-        state = np.zeros(len(ids), dtype=np.int64)
-        best_paths(self.literals[group], self.paths[group], node, ids, ptr, labels, state)
+        state = np.zeros(len(batch.ids), dtype=np.int64)
+        best_paths(self.literals[group], self.paths[group], batch, state)
         refused = np.flatnonzero(state >= POSITIVE_CYCLE)
         if len(refused):
-            why, example = REASONS[int(state[refused[0]])], int(ids[refused[0]])
+            why, example = REASONS[int(state[refused[0]])], int(batch.ids[refused[0]])
             raise OptionError(f"shortest-path: example {example}: {why}; backend='ilp' takes such graphs")
-        feasible &= state == SOLVED
+        batch.feasible[:] &= state == SOLVED
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
@@ -280,27 +280,20 @@ def best_path(paths: Paths, k: int, arcs: tuple[int, int], gain: F64, best: F64,
 
 
 @njit(cache=True, nogil=True)
-def best_paths(
-    literals: Literals, paths: Paths, node: F64, ids: I64, label_ptr: I64, labels: I32, state: I64
-) -> None:
+def best_paths(literals: Literals, paths: Paths, batch: Batch, state: I64) -> None:
     """Write the labels of the best path of every constraint of some examples.
 
     Parameters
     ----------
     literals, paths
         Read only.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that are ruled out.
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    label_ptr : ndarray of int64, shape (at least n,)
-        Where the labels of each start.
-    labels : ndarray of int32
-        Written.
+    batch : Batch
+        ``feasible`` is left as it is.
     state : ndarray of int64, shape (n,)
         Written: the result of each example (the worst of its constraints).
     """
-    literals, paths, node, labels = borrow(literals), borrow(paths), borrow(node), borrow(labels)
+    literals, paths = borrow(literals), borrow(paths)
+    node, ids, ptr, labels, _ = borrow(batch)
     for e in range(len(ids)):
         lo, state[e] = literals.var_ptr[ids[e]], SOLVED
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
@@ -311,7 +304,7 @@ def best_paths(
             outcome = best_path(paths, k, (first, stop), gain, np.empty(n), last, chosen)
             state[e] = max(state[e], outcome)
             if outcome == SOLVED:
-                set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+                set_literals(literals, node, lo, k, chosen, labels[ptr[e] :])
 
 
 @cfunc(SIGNATURE)
@@ -328,8 +321,8 @@ def path_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore
     for first in group_arrays(longs, N_ARRAYS):
         paths = paths_in(call.ints, call.longs, first + OF_LITERALS)
         literals = literals_in(call.ints, call.longs, first)
-        best_paths(literals, paths, call.node, call.ids, call.ptr, call.labels, state)
+        best_paths(literals, paths, call.batch, state)
         if state[0] >= POSITIVE_CYCLE:
             return np.nan
-        call.feasible[0] = call.feasible[0] and state[0] == SOLVED
+        call.batch.feasible[0] = call.batch.feasible[0] and state[0] == SOLVED
     return end_call(call)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.graphs.recursions import Lists, RowSources, list_rows, no_lists
-from ssvm_backends.structures.literals import best_states
+from ssvm_backends.structures.literals import Batch, best_states
 from ssvm_backends.structures.packing import places_in
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
@@ -36,7 +36,7 @@ from ssvm_backends.structures.segmentations.segment_scores import (
     work_space,
     write_segment,
 )
-from ssvm_dsl.ir import F64, I32, I64, Bools
+from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_bytes, packed_flags, packed_ints, packed_longs
 
 
@@ -154,9 +154,7 @@ def make_ends(scores: SpanScores, i: int, c: int, work: SpanWork, start: int, st
 
 
 @njit(cache=True, nogil=True)
-def best_segmentations(
-    seg: Segmented, pool: F64, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools, worth: F64
-) -> None:
+def best_segmentations(seg: Segmented, pool: F64, batch: Batch, worth: F64) -> None:
     """Write the labels of the best segmentations of some examples.
 
     Parameters
@@ -164,25 +162,18 @@ def best_segmentations(
     seg : Segmented
     pool : ndarray of float64
         All tables.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that are ruled out.
-    ids : ndarray of int64, shape (m,)
-        The examples.
-    label_ptr : ndarray of int64, shape (at least m,)
-        Where the labels of each start.
-    labels : ndarray of int32
-        Written; zeros before.
-    feasible : ndarray of bool, shape (m,)
-        Set to false where there is no segmentation.
+    batch : Batch
+        Its labels are zeros before; an example is not feasible where there is no segmentation.
     worth : ndarray of float64, shape (m,)
         The scores of the segmentations are added to it, where there are any.
     """
-    scores, labels = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(labels)
+    node, ids, ptr, labels, feasible = borrow(batch)
+    scores = SpanScores(borrow(seg), borrow(pool), node)
     seg = scores.seg
     most, widest, far = largest(seg, ids)
     work = work_space(most, widest, far)
     for e in range(len(ids)):
-        mine = labels[label_ptr[e] :]
+        mine = labels[ptr[e] :]
         for c in range(seg.ptr[ids[e]], seg.ptr[ids[e] + 1]):
             best = make_ends(scores, ids[e], c, work, 1, seg.n[c] + 1, mine)
             feasible[e] &= best > -np.inf
@@ -250,16 +241,17 @@ def segment_oracle(ints, longs, example, pool, node, labels, work):  # type: ign
         Not used.
     """
     ints, longs, pool, node, labels = borrow(ints), borrow(longs), borrow(pool), borrow(node), borrow(labels)
-    ids, ptr, worth, feasible = np.full(1, example), np.zeros(1, np.int64), np.zeros(1), np.ones(1, dtype=np.bool_)
+    batch = Batch(node, np.full(1, example), np.zeros(1, np.int64), labels, np.ones(1, dtype=np.bool_))
+    worth = np.zeros(1)
     seg, free = segmented_in(ints, longs), packed_flags(ints, longs, 0)
     lo, hi = seg.var_ptr[example], seg.var_ptr[example + 1]
     labels[: hi - lo] = 0
-    best_states(places_in(ints, longs, 1), free, node, ids, ptr, labels, feasible)
-    best_segmentations(seg, pool, node, ids, ptr, labels, feasible, worth)
+    best_states(places_in(ints, longs, 1), free, batch)
+    best_segmentations(seg, pool, batch, worth)
     for v in range(lo, hi):
         if free[v]:
             worth[0] += node[seg.state_ptr[v] + labels[v - lo]]
-    return worth[0] if feasible[0] else -np.inf
+    return worth[0] if batch.feasible[0] else -np.inf
 
 
 # -- The k best segmentations: each item has a list ------------------------------------------------------------------

@@ -15,9 +15,10 @@ import numpy as np
 
 from ssvm_backends.graphs.batch_session import BatchCall, BatchSession, SummedAnswers
 from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.structures.literals import add_free_marginals, best_states
 from ssvm_backends.structures.packing import CALL
 from ssvm_backends.structures.segmentations.segment_scores import Segmented, SpanScores, work_space
-from ssvm_backends.structures.session import places_of, variables_without_literals
+from ssvm_backends.structures.session import batch_of, places_of, variables_without_literals
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import (
     F64,
@@ -101,18 +102,16 @@ class SemiMarkovSession(BatchSession):
 
     def solve_map(self, call: BatchCall, lo: int, hi: int) -> int:
         """Write the best segmentations; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
-        from ssvm_backends.structures.literals import best_states
         from ssvm_backends.structures.segmentations.best_segments import best_segmentations
 
-        part, ptr, node, labels, feasible = call.ids[lo:hi], call.ptr[lo:], call.node, call.labels, call.feasible[lo:hi]
-        pool = call.question.theta.pool
-        best_states(self.places, self.free, node, part, ptr, labels, feasible)
-        if not self._long(part):
-            best_segmentations(self.segmented, pool, node, part, ptr, labels, feasible, np.zeros(hi - lo))
+        pool, batch = call.question.theta.pool, batch_of(call, lo, hi)
+        best_states(self.places, self.free, batch)
+        if not self._long(batch.ids):
+            best_segmentations(self.segmented, pool, batch, np.zeros(hi - lo))
             return hi
-        scores = SpanScores(self.segmented, pool, node)
+        scores = SpanScores(self.segmented, pool, call.node)
         for e in range(lo, hi):
-            best = self._by_ends(scores, int(call.ids[e]), labels[call.ptr[e] :], call.clock)
+            best = self._by_ends(scores, int(call.ids[e]), call.labels[call.ptr[e] :], call.clock)
             if best is None:
                 return e
             call.feasible[e] &= best > -np.inf
@@ -215,7 +214,6 @@ class SemiMarkovSession(BatchSession):
 
     def solve_sum(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
         """Sum over segmentations; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
-        from ssvm_backends.structures.literals import add_free_marginals
         from ssvm_backends.structures.segmentations.sum_segments import SegmentSums, sum_segmentations
 
         part, log_z, pool = call.ids[lo:hi], sums.log_z, call.question.theta.pool
@@ -237,7 +235,6 @@ class SemiMarkovSession(BatchSession):
 
     def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
-        from ssvm_backends.structures.literals import add_free_marginals
         from ssvm_backends.structures.segmentations.sum_segments import SegmentSums, sum_segmentations
 
         program, ids, pool = self.program, question.ids(self.program), np.zeros_like(question.theta.pool)

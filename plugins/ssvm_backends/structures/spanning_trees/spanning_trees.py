@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ssvm_backends.graphs.batch_session import BatchCall, SummedAnswers
-from ssvm_backends.structures.literals import Literals, set_literals, spread_marginals, write_gains
+from ssvm_backends.structures.literals import (
+    Batch,
+    Literals,
+    add_free_marginals,
+    set_literals,
+    spread_marginals,
+    write_gains,
+)
 from ssvm_backends.structures.packing import (
     CALL,
     OF_LITERALS,
@@ -53,10 +60,10 @@ class TreesSession(StructureSession):
             for group in self.groups
         ]  # fmt: skip
 
-    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+    def choose(self, group: int, batch: Batch, excess: F64) -> None:
         """Write the best trees; see :class:`~ssvm_backends.structures.session.StructureSession`."""
         best = best_projective_trees if self.projective else best_trees
-        best(self.literals[group], self.trees[group], node, ids, ptr, labels, feasible)
+        best(self.literals[group], self.trees[group], batch)
 
     def seconds(self, ids: I64, task: Task) -> F64:
         """Return the expected seconds of each example's trees."""
@@ -82,7 +89,6 @@ class TreesSession(StructureSession):
 
     def solve_sum(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
         """Sum over trees; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
-        from ssvm_backends.structures.literals import add_free_marginals
 
         node, ids, start, out, log_z = call.node, call.ids[lo:hi], sums.start[lo:], sums.node, sums.log_z[lo:hi]
         add_free_marginals(self.places, self.free, node, ids, start, out, log_z)
@@ -166,16 +172,7 @@ def largest(literals: Literals, n: I64, ids: I64) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def choose_trees(
-    projective: bool,
-    literals: Literals,
-    trees: Trees,
-    node: F64,
-    ids: I64,
-    label_ptr: I64,
-    labels: I32,
-    feasible: Bools,
-) -> None:
+def choose_trees(projective: bool, literals: Literals, trees: Trees, batch: Batch) -> None:
     """Write the labels of the best tree of every constraint of some examples.
 
     Parameters
@@ -184,17 +181,11 @@ def choose_trees(
         Whether trees have to be projective: a constant, so that the one algorithm is compiled.
     literals, trees
         Read only.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that are ruled out.
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    label_ptr : ndarray of int64, shape (at least n,)
-        Where the labels of each start.
-    labels : ndarray of int32
-        Written.
-    feasible : ndarray of bool, shape (n,)
-        Set to false where there is no tree.
+    batch : Batch
+        An example is not feasible where there is no tree.
     """
+    literals, trees = borrow(literals), borrow(trees)
+    node, ids, ptr, labels, feasible = borrow(batch)
     tokens, most = largest(literals, trees.n, ids)
     gain, chosen, heads = np.empty(most), np.empty(most, dtype=np.bool_), np.empty(tokens + 1, dtype=np.int32)
     matrix, literal = np.empty((tokens + 1) ** 2), np.empty((tokens + 1) ** 2, dtype=np.int32)
@@ -211,39 +202,21 @@ def choose_trees(
                 has_tree = has_tree and best_arborescence(n, trees.single_root[k], matrix, heads)
             if has_tree:
                 choose_arcs(n, heads, literal, chosen[: stop - first])
-                set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+                set_literals(literals, node, lo, k, chosen, labels[ptr[e] :])
             else:
                 feasible[e] = False
 
 
 @njit(cache=True, nogil=True)
-def best_trees(
-    literals: Literals, trees: Trees, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
-) -> None:
-    """Write the labels of the best trees of some examples.
-
-    Parameters
-    ----------
-    literals, trees, node, ids, label_ptr, labels, feasible
-        As for :func:`choose_trees`.
-    """
-    literals, trees, node, labels = borrow(literals), borrow(trees), borrow(node), borrow(labels)
-    choose_trees(False, literals, trees, node, ids, label_ptr, labels, feasible)
+def best_trees(literals: Literals, trees: Trees, batch: Batch) -> None:
+    """Write the labels of the best trees of some examples; see :func:`choose_trees`."""
+    choose_trees(False, literals, trees, batch)
 
 
 @njit(cache=True, nogil=True)
-def best_projective_trees(
-    literals: Literals, trees: Trees, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
-) -> None:
-    """Write the labels of the best projective trees of some examples.
-
-    Parameters
-    ----------
-    literals, trees, node, ids, label_ptr, labels, feasible
-        As for :func:`choose_trees`.
-    """
-    literals, trees, node, labels = borrow(literals), borrow(trees), borrow(node), borrow(labels)
-    choose_trees(True, literals, trees, node, ids, label_ptr, labels, feasible)
+def best_projective_trees(literals: Literals, trees: Trees, batch: Batch) -> None:
+    """Write the labels of the best projective trees of some examples; see :func:`choose_trees`."""
+    choose_trees(True, literals, trees, batch)
 
 
 @njit(cache=True, nogil=True)
@@ -254,10 +227,12 @@ def sum_trees(
 
     Parameters
     ----------
-    literals, trees, node, ids
+    literals, trees
         As for :func:`choose_trees`.
     projective : bool
         Whether to add up projective trees only.
+    node, ids
+        As of :class:`~ssvm_backends.structures.literals.Batch`.
     out_ptr : ndarray of int64, shape (at least n,)
         Where the marginals of each example start.
     out : ndarray of float64
@@ -306,7 +281,7 @@ def arborescence_oracle(ints, longs, example, pool, node, labels, work):  # type
     for first in group_arrays(longs, N_ARRAYS):
         trees = trees_in(call.ints, call.longs, first + OF_LITERALS)
         literals = literals_in(call.ints, call.longs, first)
-        best_trees(literals, trees, call.node, call.ids, call.ptr, call.labels, call.feasible)
+        best_trees(literals, trees, call.batch)
     return end_call(call)
 
 
@@ -323,7 +298,7 @@ def eisner_oracle(ints, longs, example, pool, node, labels, work):  # type: igno
     for first in group_arrays(longs, N_ARRAYS):
         trees = trees_in(call.ints, call.longs, first + OF_LITERALS)
         literals = literals_in(call.ints, call.longs, first)
-        best_projective_trees(literals, trees, call.node, call.ids, call.ptr, call.labels, call.feasible)
+        best_projective_trees(literals, trees, call.batch)
     return end_call(call)
 
 
