@@ -27,13 +27,14 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import NoBackendError, OptionError
 from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.learning.driver.cost_estimate import feature_seconds
-from ssvm_dsl.learning.driver.fit import train
+from ssvm_dsl.learning.driver.fit import seconds_to_conclude, train
 from ssvm_dsl.learning.estimators.fitted import FitRequest
 from ssvm_dsl.learning.estimators.fitting.strength import (
     FOLD_PASSES,
@@ -241,7 +242,7 @@ class ChoosingSVM(StructuredSVM):
         target, n = request.target_of(grounded), grounded.n_examples
         chosen = self._trainer(grounded)
         spec, options = chosen.spec, chosen.options
-        risk, asked = target.risk, (spec.needs.asks_marginals, spec.needs.messages)
+        risk = target.risk
         session = planned_run(self, grounded, request, chosen, executor).problem.session
         parameters = risk.asked_about(grounded.parameters, target.loss)
         weight = check_sample_weight(request.sample_weight, n)
@@ -251,13 +252,14 @@ class ChoosingSVM(StructuredSVM):
             objective = regularized_risk(
                 grounded.parameters, lam_of(*given), some, self.regularization, self.power, l1_of(*given, self.l1)
             )
-            problem = risk.problem(parameters, target.loss, objective, session, executor, *asked)
+            problem = risk.problem(parameters, target.loss, objective, session, executor, spec.needs)
             stop = StopRule(FOLD_TOL, min(FOLD_PASSES, self.max_passes), np.inf)
             trainer = spec.load()(**options, random_state=seed_of(self.random_state))
             progress = train(trainer, problem, stop, spec=spec, start=start, deadline=request.deadline)
             if progress.reason == "interrupt":
                 raise KeyboardInterrupt
-            return progress.w, _losses(problem, progress.w), progress.n_passes
+            with within(Deadline(seconds_to_conclude(request.deadline))):
+                return progress.w, _losses(problem, progress.w), progress.n_passes
 
         return chosen_strength(learn, folds_of(_kinds(target.loss.truth, grounded.program.var_ptr)), weight)
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.deadline import Deadline
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import NoBackendError, OutOfTime, SsvmError
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.ir import Solution
@@ -31,9 +31,8 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain
-from ssvm_dsl.learning.driver.claims import Claims
 from ssvm_dsl.learning.driver.fit import train
-from ssvm_dsl.learning.driver.progress import Progress
+from ssvm_dsl.learning.driver.progress import Progress, check_iterate, lower_bound
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, risks
 from ssvm_dsl.plugin_api import (
@@ -250,12 +249,11 @@ class TrainerTrial:
 
     def steps(self, trainer: Trainer, problem: Problem, start: F64 | None = None) -> Iterator[Iterate]:
         """Return the iterates of a trainer, checked for their form."""
-        claims = Claims(problem, self.spec.name)
         made = trainer.steps(problem, StopRule(TOL, PASSES), start)
         if not isinstance(made, Iterable):
             kind, how = type(made).__name__, "write `yield Iterate(w, n_passes, ...)` in it"
             raise Complaint(f"steps(problem, stop, start) returned {kind}; {how}")
-        return (claims.check(found).iterate for found in made)
+        return (check_iterate(found, problem.dim, self.spec.name) for found in made)
 
     def some(self, seed: int = 0, n_threads: int = 1) -> list[Iterate]:
         """Return copies of the first iterates of a new trainer."""
@@ -443,13 +441,14 @@ def _ends_at_once(trial: TrainerTrial) -> None:
     problem = trial.case.problem(trial.spec)
     steps = trial.steps(trial.trainer(), problem)
     next(steps, None)
-    problem.within(Deadline(0.0))
     try:
-        for _ in islice(steps, MANY):
-            pass
+        with within(Deadline(0.0)):
+            for _ in islice(steps, MANY):
+                pass
+            over = next(steps, None) is None
     except OutOfTime:
         return
-    if next(steps, None) is not None:
+    if not over:
         raise Complaint(f"it makes {MANY} iterates when time is up: {_ADVICE}")
 
 
@@ -511,12 +510,12 @@ def _one_example(trial: TrainerTrial) -> None:
 def _conclusion(trial: TrainerTrial) -> None:
     """Ask for the certificate of the newest iterate after the first ones, and after some later ones."""
     trainer, problem = trial.trainer(), trial.case.problem(trial.spec)
-    claims = Claims(problem, trial.spec.name)
     for number, _ in enumerate(islice(trial.steps(trainer, problem), 60)):
         if 3 <= number < 59 and number % 10:
             continue
         found = cast(ConcludingTrainer, trainer).certified()
-        if found is not None and claims.check(found).dual > trial.optimum + 1e-4 * trial.optimum + trial.slack:
+        plane = None if found is None else check_iterate(found, problem.dim, trial.spec.name).plane
+        if plane is not None and lower_bound(plane, problem).dual > trial.optimum + 1e-4 * trial.optimum + trial.slack:
             raise Complaint(f"certified() gives a lower bound above the optimum {trial.optimum:.8g}")
 
 

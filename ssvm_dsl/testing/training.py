@@ -18,7 +18,7 @@ from ssvm_dsl.ir import I32, I64, Ability, Guarantee, Limits, Program, Question,
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
 from ssvm_dsl.learning.risks.kinds import Problem as TrainingProblem
-from ssvm_dsl.learning.risks.kinds import Risk, find_risk, weakest_oracle
+from ssvm_dsl.learning.risks.kinds import Risk, find_risk
 from ssvm_dsl.plugin_api import Session, Trainer, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import Registry, loss_function, registry
 from ssvm_dsl.requirements.programs import program_need
@@ -230,15 +230,13 @@ def problem_of(
     loss = grounded.loss
     assert loss is not None
     parameters = risk.asked_about(grounded.parameters, loss)
-    tasks, abilities = risk.asks(loss, needs.messages, needs.asks_marginals)
-    enough = weakest_oracle(TrainerSpec("any", "none:none", needs=needs), risk, tasks)[0]
-    weakest = accepted_guarantee(backend, risk.weakest(Guarantee.EXACT), enough)
+    tasks, abilities, enough, _ = risk.asks(loss, needs)
+    weakest = accepted_guarantee(backend, Guarantee.BOUND if risk.relaxed else Guarantee.EXACT, enough)
     need = need_of(parameters, tasks, weakest, abilities, priced=risk.loss(loss).factors)
     plan = plan_program(parameters.program, need, backend, options)
     session: Any = open_plan(plan, parameters.program, outwards=False)
     session = session if around is None else around(session)
-    asked = needs.asks_marginals, needs.messages
-    return risk.problem(parameters, loss, objective(parameters), session, Threads(n_threads), *asked)
+    return risk.problem(parameters, loss, objective(parameters), session, Threads(n_threads), needs)
 
 
 def make_trainer(name: str, options: dict[str, Any] | None = None, random_state: int = 0) -> Trainer:

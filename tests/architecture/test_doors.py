@@ -38,13 +38,9 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.cli.tune.workers",
     ),
     "not joined yet": (
-        "ssvm_dsl.learning.counting.methods.conjugate_gradient",
         "ssvm_dsl.learning.counting.outputs.circuits",
         "ssvm_dsl.learning.driver.compile_ahead",
-        "ssvm_dsl.learning.driver.times",
         "ssvm_dsl.learning.estimators.fitting.strength",
-        "ssvm_dsl.learning.risks.gradients.curvature",
-        "ssvm_dsl.learning.risks.hinges.completing",
     ),
 }
 

@@ -15,6 +15,7 @@ from ssvm_dsl.ir import Guarantee
 from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks import base
 from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.plugin_api import TrainerNeeds
 
 RNG = np.random.default_rng(4)
 WORDS = [RNG.normal(size=(n, 2)) for n in (4, 1, 6, 3)], [list(RNG.choice(list("abc"), n)) for n in (4, 1, 6, 3)]
@@ -37,11 +38,12 @@ def problem_of(model, data, risk, *, messages=False, **backends):
     """The problem of a trainer that `auto` finds a backend for: one of these."""
     grounded, found = ground(model, *data), find_risk(risk)
     objective = regularized_risk(grounded.parameters, 0.1, np.ones(grounded.n_examples), None, 1.0)
-    tasks, abilities = found.asks(grounded.loss, messages)
+    needs = TrainerNeeds(messages=messages)
+    tasks, abilities, *_ = found.asks(grounded.loss, needs)
     need = need_of(grounded.parameters, tasks, Guarantee.BOUND, abilities)
     known = known_with(True, **backends)
     session = open_plan(plan_program(grounded.program, need, plugins=known), grounded.program, known, outwards=False)
-    return found.problem(grounded.parameters, grounded.loss, objective, session, Threads(1), messages=messages)
+    return found.problem(grounded.parameters, grounded.loss, objective, session, Threads(1), needs)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

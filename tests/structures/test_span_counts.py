@@ -142,7 +142,7 @@ class Listed:
 def problem_of(model, X, Y, backend="auto", risk="margin"):
     made, grounded = find_risk(risk), ground(model, X, Y)
     parameters = made.asked_about(grounded.parameters, grounded.loss)
-    tasks, abilities = made.asks(grounded.loss)
+    tasks, abilities, *_ = made.asks(grounded.loss)
     session = open_session(parameters.program, backend, tasks, abilities=abilities)
     objective = RegularizedRisk(1.0, len(X), np.ones(len(X)), np.ones(parameters.dim), parameters.lower_bound, 1.0)
     return made.problem(parameters, grounded.loss, objective, session, OneThread())

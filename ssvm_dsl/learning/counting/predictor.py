@@ -16,10 +16,15 @@ from ssvm_dsl.files.regular_file import as_path, check_path
 from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.learning.counting.checks import check_predictor, inputs_of
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel, KernelFunction, expansion
-from ssvm_dsl.learning.counting.methods.closed_form import closed_form
-from ssvm_dsl.learning.counting.methods.conjugate_gradient import Trained, conjugate_gradient
-from ssvm_dsl.learning.counting.methods.meta_descent import MetaWindow, meta_descent
-from ssvm_dsl.learning.counting.methods.stochastic import Window, automatic_delay, largest_curvature, stochastic
+from ssvm_dsl.learning.counting.methods.batch import Trained, closed_form, conjugate_gradient
+from ssvm_dsl.learning.counting.methods.descent import (
+    MetaWindow,
+    Window,
+    automatic_delay,
+    largest_curvature,
+    meta_descent,
+    stochastic,
+)
 from ssvm_dsl.learning.counting.methods.streams import check_stream, longer_stream, stream_report
 from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
 from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace, chosen_decoder

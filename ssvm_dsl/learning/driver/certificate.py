@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.learning.driver.progress import Progress, relative
-from ssvm_dsl.learning.driver.validation import scores_of
 from ssvm_dsl.learning.objective import RegularizedRisk, lam_of
 from ssvm_dsl.notebook_tables import text_rows
 from ssvm_dsl.plugin_api.training import TrainingEvent
@@ -411,6 +411,48 @@ class FitReport:
         from ssvm_dsl.notebook_tables import html_table
 
         return html_table("fit", self.rows())
+
+
+@dataclass(eq=False)
+class Times:
+    """Where the seconds of a call went that were spent in training runs.
+
+    Parameters
+    ----------
+    runs, oracle, evaluation, earlier : float
+        All of them; those in oracle calls while training; those of the last looks at weights; those of interrupted runs
+        that were gone on from, which were spent before the call.
+    """
+
+    runs: float = 0.0
+    oracle: float = 0.0
+    evaluation: float = 0.0
+    earlier: float = 0.0
+
+    def add(self, seconds: float, progress: Progress) -> None:
+        """Add a training run that took so many seconds."""
+        self.runs += seconds
+        self.oracle += progress.oracle_seconds
+        self.evaluation += progress.evaluation_seconds
+        self.earlier += progress.earlier_seconds
+
+    def with_times(self, report: FitReport, deadline: Deadline) -> FitReport:
+        """Return the report of a call that began with a deadline and ends now, with its times."""
+        spent = deadline.spent
+        return replace(
+            report, seconds=self.earlier + spent, loading_seconds=deadline.loaded,
+            preparing_seconds=max(spent - self.runs, 0.0), oracle_seconds=self.oracle,
+            evaluation_seconds=self.evaluation, earlier_seconds=self.earlier,
+        )  # fmt: skip
+
+
+def scores_of(history: Iterable[TrainingEvent]) -> dict[int, float]:
+    """Return the scores on held-out examples of a fit, by number of the event."""
+    scores = dict[int, float]()
+    for k, event in enumerate(history):
+        if "validation_score" in event.extra:
+            scores[k] = event.extra["validation_score"]
+    return scores
 
 
 def eta_of(estimate: float, upper: float, regularizer: float) -> float:

@@ -18,7 +18,7 @@ from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Need
 from ssvm_dsl.learning.risks.hinges.relaxed import CHUNK
-from ssvm_dsl.learning.risks.kinds import Risk, risks, weakest_oracle
+from ssvm_dsl.learning.risks.kinds import Risk, risks
 from ssvm_dsl.memory import fitting_share, require_memory
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.scores.parameter_map import ParameterMap
@@ -114,12 +114,12 @@ class CostEstimate(Value):
         tol : float
             The relative gap at which a fit ends.
         """
-        limit = None if limit == np.inf else limit
-        if limit is not None and self.seconds <= limit:
+        limit, seconds = None if limit == np.inf else limit, self.seconds
+        if limit is not None and seconds <= limit:
             return ""
-        if not (self.seconds > LONG or (limit is not None and self.pass_seconds > limit)):
+        if not (seconds > LONG or (limit is not None and self.pass_seconds > limit)):
             return ""
-        text = f"{self.what} may take about {seconds_text(self.seconds)}: {self}"
+        text = f"{self.what} may take about {seconds_text(seconds)}: {self}"
         if limit is not None:
             text += f"; the limit of {seconds_text(limit)} will end it {self._reached(limit)}"
         quicker = [f"{how} ({', '.join(self._facts(how, name, s))})" for how, name, s in self.faster]
@@ -230,8 +230,8 @@ def _weaker(need: Need, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: fl
     yield UNNAMED, need
     above = risks().get(risk.spec.upper_bound)
     if above is not None and spec.needs.covers(above.spec, power) and above.takes(loss):
-        yield f"risk='{above.name}'", replace(need, tasks=above.asks(loss)[0], guarantee=Guarantee.BOUND)
-    weakest = weakest_oracle(spec, risk, need.tasks)[0]
+        yield f"risk='{above.name}'", replace(need, tasks=above.asks(loss).tasks, guarantee=Guarantee.BOUND)
+    weakest = risk.asks(loss, spec.needs).weakest
     for guarantee in (Guarantee.BOUND, Guarantee.HEURISTIC):
         if guarantee is not need.guarantee and need.guarantee.covers(guarantee) and guarantee.covers(weakest):
             yield f"guarantee='{guarantee.value}'", replace(need, guarantee=guarantee)
@@ -255,18 +255,20 @@ def require_fit_memory(parameters: ParameterMap, chosen: Plan, risk: Risk, spec:
         Names settings that would fit.
     """
     program = parameters.program
-    scores = program.n_states + sum(group.n_tables * group.n_configs for group in program.groups)
-    n_bytes = 8.0 * scores * (2 if risk.relaxed else 1) + chosen.n_bytes
+    n_scores = program.n_states
+    for group in program.groups:
+        n_scores += group.n_tables * group.n_configs
+    n_bytes = 8.0 * n_scores * (2 if risk.relaxed else 1) + chosen.n_bytes
     n_bytes += 8.0 * spec.n_vectors * parameters.dim + 4.0 * spec.n_labellings * program.n_variables
-    n_bytes += SHAPE_BYTES * sum(len(fmap.shapes.scope) for fmap in parameters.maps)
-    n_bytes += EXAMPLE_BYTES * program.n_examples * len(parameters.maps)
-    n_bytes += sum(fmap.features.indices.nbytes for fmap in parameters.maps if isinstance(fmap.features, SparseRows))
-    ids = np.arange(program.n_examples)
-    n_values = program.n_states + sum(int(group.answer_rows(ids).sum()) * group.n_configs for group in program.groups)
-    if risk.relaxed:  # a chunk's marginals, joined and rounded, for the objective; those that the trainer keeps
-        n_bytes += 8.0 * (6 * min(n_values, CHUNK) + spec.n_marginals * n_values)
-    elif spec.needs.asks_marginals:
-        n_bytes += 8.0 * n_values
+    for fmap in parameters.maps:
+        n_bytes += SHAPE_BYTES * len(fmap.shapes.scope) + EXAMPLE_BYTES * program.n_examples
+        n_bytes += fmap.features.indices.nbytes if isinstance(fmap.features, SparseRows) else 0.0
+    if risk.relaxed or spec.needs.asks_marginals:
+        ids, n_values = np.arange(program.n_examples), program.n_states
+        for group in program.groups:
+            n_values += int(group.answer_rows(ids).sum()) * group.n_configs
+        # a relaxed chunk's marginals, joined and rounded, for the objective; those that the trainer keeps
+        n_bytes += 8.0 * (6 * min(n_values, CHUNK) + spec.n_marginals * n_values if risk.relaxed else n_values)
     what = f"training of model {model} with trainer '{spec.name}' and backend '{chosen.backend}'"
     fits = int(program.n_examples * fitting_share(n_bytes))
     instead = f"pass fewer examples (about {fits} would fit), or set another trainer or backend"

@@ -1,7 +1,7 @@
 """The driver: runs a trainer, decides when to stop, reports every iteration, keeps the best weights.
 
 Stopping rules, callbacks, history and Ctrl-C live here once, for every trainer.  So does what is believed of a trainer:
-its iterates are checked (:mod:`ssvm_dsl.learning.driver.claims`) before they count.
+its iterates are checked (:mod:`ssvm_dsl.learning.driver.progress`) before they count.
 
 Time is looked at inside iterations, by oracle calls and by trainers (``TrainProblem.pause``).  When it is over, or
 Ctrl-C comes, what they do is left by an exception, and what is known of the best weights is returned.
@@ -15,26 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.deadline import Deadline, within
+from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import DataError, FileFormatError, OutOfTime, PluginError
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint
-from ssvm_dsl.learning.driver.claims import Checked, Claims
-from ssvm_dsl.learning.driver.evaluations import Evaluation
-from ssvm_dsl.learning.driver.progress import Progress, relative
-from ssvm_dsl.learning.driver.validation import Validation
+from ssvm_dsl.learning.driver.progress import LowerBound, Progress, check_iterate, contradiction, lower_bound, relative
 from ssvm_dsl.learning.estimators.fitting.stream import check_weights
+from ssvm_dsl.learning.risks.base import Evaluation
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.plugin_api.hosting.contained import contained, kept_surroundings
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,
     ConcludingTrainer,
+    Iterate,
     ResumableTrainer,
     RunningEvent,
     StopRule,
@@ -75,11 +74,47 @@ MOST_KEPT, MEASURED = 0.75, 0.05
 #: Largest share of the time that is kept back for noticing late that time is up.
 MOST_LATE = 0.1
 
+#: The share of the tolerance that is nothing beside it.
+LEFT = 0.1
+
 #: What a trainer without more iterates yields.
 _END = object()
 
 #: Told about every iteration; returns True to stop.
 Callback = Callable[[TrainingEvent], bool | None]
+
+
+class Validation:
+    """Looks at the score on held-out examples after each pass, and keeps the best weights.
+
+    Parameters
+    ----------
+    score : callable
+        The score of weights, larger is better.
+    patience : int
+        How many looks without a better score end training.
+    """
+
+    def __init__(self, score: Callable[[F64], float], patience: int) -> None:
+        self.score, self.patience = score, patience
+        self.w: F64 | None = None
+        self.best = -np.inf
+        self._worse, self._next = 0, 1.0
+
+    def enough(self, w: F64, event: TrainingEvent) -> bool:
+        """Score weights, if a pass has ended since the last score; return whether to stop.
+
+        The event of the iteration holds the score, as ``extra["validation_score"]``.
+        """
+        if event.n_passes < self._next:
+            return False
+        self._next = np.floor(event.n_passes) + 1.0
+        score = event.extra["validation_score"] = self.score(w)
+        if score > self.best:
+            self.w, self.best, self._worse = w.copy(), score, 0
+        else:
+            self._worse += 1
+        return self._worse >= self.patience
 
 
 def train(
@@ -127,34 +162,44 @@ def train(
     -----
     Time and Ctrl-C end training inside an iteration, too; the result known by then is returned.
     """
-    fit = FitLoop(trainer, problem, stop, spec, keep_best, start, validation, deadline or Deadline(stop.max_seconds))
-    state = None if checkpoint is None else fit.go_on_from(checkpoint)
-    left = replace(stop, max_seconds=fit.deadline.left)
-    steps = _steps(trainer, problem, left, start, state, spec, checkpoint)
-    progress, reason, inside = fit.progress, None if state is None else _reason(fit.progress, stop, False, None), True
-    if fit.deadline.over and not progress.history:  # what came before took all of it
+    deadline = deadline or Deadline(stop.max_seconds)
+    progress, state, reason = Progress(np.zeros(problem.dim) if start is None else start.copy()), None, None
+    saved = None if checkpoint is None else checkpoint.read(problem)
+    if saved is not None:
+        progress, state = saved
+        reason = _reason(progress, stop, False, None)
+        deadline.limit -= progress.seconds
+    earlier = progress.earlier_seconds = progress.seconds
+    time, run = FitTime(deadline, problem, spec), FitRun(problem, stop, spec, progress, keep_best, start)
+    steps = _steps(trainer, problem, replace(stop, max_seconds=deadline.left), start, state, spec, checkpoint)
+    inside = True  # an iteration
+    if deadline.over and not progress.history:  # what came before took all of it
         reason, inside = "seconds", False
     try:
         while reason is None:
-            with within(fit.deadline):  # what trainers call may take long, too, and knows nothing of the fit
-                iterate = next(steps, _END)
-            if iterate is _END:
-                reason = "ended"
-                break
-            checked = fit.take(iterate)
-            event = _event(progress, checked, problem, 1 + len(progress.history), unit)
-            progress.history.append(event)
-            if checkpoint is not None:
-                checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=fit.is_near_its_end())
-            enough = validation is not None and validation.enough(checked.iterate.w, event)
-            shown = event
+            with within(time):
+                claimed = next(steps, _END)
+                if claimed is _END:
+                    reason = "ended"
+                    break
+                checked = run.learn(claimed)
+                progress.seconds = earlier + deadline.spent
+                time.note(checked.evaluation is None and (spec.concluding or bool(np.isnan(progress.primal))))
+                event = _event(progress, checked, problem, unit)
+                progress.history.append(event)
+                if checkpoint is not None:
+                    near_its_end = time.left < 2.0 * time.took
+                    checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=near_its_end)
+                enough = validation is not None and validation.enough(checked.iterate.w, event)
             if model_of is not None:  # for callbacks that ask for an estimator
-                shown = RunningEvent(**vars(event), make=lambda: model_of(progress.w.copy()))
-            asked = [callback(shown) for callback in callbacks]
-            reason = _reason(progress, stop, any(asked), checked) or ("validation" if enough else None)
+                event = RunningEvent(**vars(event), make=lambda: model_of(progress.w.copy()))
+            asked = False
+            for callback in callbacks:
+                asked = bool(callback(event)) or asked
+            reason = _reason(progress, stop, asked, checked.evaluation) or ("validation" if enough else None)
             if checkpoint is not None and reason not in (None, *REACHED):
                 checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=True)
-            del iterate, checked  # its vectors are not to wait for those of the next one
+            del claimed, checked  # its vectors are not to wait for those of the next one
         inside = False
     except OutOfTime:
         reason = "seconds"
@@ -162,165 +207,220 @@ def train(
         reason = "interrupt"
     finally:
         steps.close()
-    progress.reason = reason
+    progress.reason, progress.oracle_seconds, begun = reason, problem.oracle_seconds, deadline.spent
     try:
-        fit.finish(inside)
+        run.finish(trainer, time, validation, inside)
     except DataError as err:
         if checkpoint is None or state is None:
             raise
         raise _led_astray(checkpoint.path, err) from err
+    progress.evaluation_seconds, progress.seconds = deadline.spent - begun, earlier + deadline.spent
     if checkpoint is not None and progress.reason in (*REACHED, "ended"):
         checkpoint.remove()
     return progress
 
 
-@dataclass(eq=False)
-class FitLoop:
-    """One call of :func:`train`; parameters are those."""
+class CheckedIterate(NamedTuple):
+    """An iterate, and what is known of it.
 
-    trainer: Trainer
-    problem: Problem
-    stop: StopRule
-    spec: TrainerSpec
-    keep_best: bool
-    start: F64 | None
-    validation: Validation | None
-    deadline: Deadline
+    Parameters
+    ----------
+    iterate : Iterate
+    evaluation : Evaluation or None
+        The objective at its weights, where the problem computed it.
+    bound : LowerBound
+        What its plane proves.
+    """
 
-    def __post_init__(self) -> None:
+    iterate: Iterate
+    evaluation: Evaluation | None
+    bound: LowerBound
+
+
+class FitTime:
+    """The time that a fit's iterations have: what its deadline leaves, less that of looking at the newest weights.
+
+    Parameters
+    ----------
+    deadline : Deadline
+    problem : Problem
+    spec : TrainerSpec
+
+    Attributes
+    ----------
+    took : float
+        Seconds of the last iteration.
+    """
+
+    def __init__(self, deadline: Deadline, problem: Problem, spec: TrainerSpec) -> None:
+        self.deadline, self.problem, self.concluding = deadline, problem, spec.concluding
+        self.took, self._last = 0.0, deadline.spent
+        self._owed = spec.anytime  # whether the newest weights are to be looked at
+        self._n_calls, self._seconds, self._pass = 0, 0.0, 0.0  # of the oracle until then; a pass, by the last of them
+        self._looked, self._longest = self._last, 0.0  # at the clock; between two looks
+
+    def note(self, owed: bool) -> None:
+        """Begin another iteration; ``owed`` says whether the weights of the last one are to be looked at."""
+        spent, problem = self.deadline.spent, self.problem
+        self.took, self._last, self._owed = spent - self._last, spent, owed
+        self._pass = self.pass_seconds()
+        self._n_calls, self._seconds = problem.n_oracle_calls, problem.oracle_seconds
+
+    def pass_seconds(self) -> float:
+        """Return how long a pass over the data takes now, as far as that is known."""
         problem = self.problem
-        self.progress = Progress(np.zeros(problem.dim) if self.start is None else self.start.copy())
-        self.claims = Claims(problem, self.spec.name)
-        self.earlier, self.took, self.last = 0.0, 0.0, self.deadline.spent
-        self.owed, self.newest = self.spec.anytime, _Measure()
-        self.looked, self.longest_gap = self.deadline.spent, 0.0
-        problem.within(self.deadline)
-        if self.deadline.limit < np.inf:
-            problem.keeps_back = self._kept_back
+        calls, lately = problem.n_oracle_calls - self._n_calls, self._pass
+        if calls >= MEASURED * problem.n and problem.oracle_seconds > self._seconds:
+            lately = problem.n * (problem.oracle_seconds - self._seconds) / calls
+        return max(problem.pass_seconds(), lately)
 
-    def go_on_from(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
-        """Take over what a checkpoint holds; return the state of the trainer, if there is one."""
-        saved = checkpoint.read(self.problem)
-        if saved is None:
-            return None
-        self.progress, state = saved
-        self.claims.false = self.progress.withdrawn
-        self.earlier = self.progress.seconds
-        self.deadline.limit -= self.earlier
-        return state
+    @property
+    def left(self) -> float:
+        """Seconds left, at least 0.
 
-    def take(self, iterate: Any) -> Checked:
-        """Take an iterate into what is known, and keep back the time that its certificate may take.
-
-        One whose trainer takes it for good enough, by the best lower bound, is evaluated first.
+        None are kept back for the newest weights where looking at them would take too long.  Whoever works looks at the
+        clock now and then: the end is noticed late by the longest stretch in between.
         """
-        progress, start, problem = self.progress, self.start, self.problem
-        checked = self.claims.check(iterate)
-        upper, w = checked.iterate.upper, checked.iterate.w
-        claimed = relative(upper - max(progress.dual, checked.dual), upper)
-        if checked.evaluation is None and claimed <= self.stop.tol:
-            checked = self.claims.check(iterate, evaluate=True)
-            progress.own_passes += 1.0
-        if self.claims.false:
-            progress.withdraw(self.claims.false)
-        progress.take(checked, self.keep_best, problem)
-        if not progress.history and not (w.any() if start is None else (w != start).any()):
-            progress.at_start = np.nan if checked.evaluation is None else checked.evaluation.upper
+        limit, problem = self.deadline.limit, self.problem
+        if limit == np.inf:
+            return np.inf
         spent = self.deadline.spent
-        self.took, self.last = spent - self.last, spent
-        progress.seconds = self.earlier + spent
-        self.newest = _Measure(problem.n_oracle_calls, problem.oracle_seconds, self._pass_seconds())
-        self.owed = checked.evaluation is None and (self.spec.concluding or bool(np.isnan(progress.primal)))
-        self.deadline.reserve = self._kept_back()
-        return checked
+        self._looked, self._longest = spent, max(self._longest, spent - self._looked)
+        measured = problem.n_oracle_calls >= MEASURED * problem.n or problem.oracle_seconds >= MEASURED * limit
+        kept = 0.0
+        if self._owed and measured:
+            passes = EVALUATION + (PLANE if self.concluding else 0.0)
+            kept = passes * self.pass_seconds() + min(self._longest, MOST_LATE * limit)
+        return max(0.0, limit - spent - (kept if kept <= MOST_KEPT * limit else 0.0))
 
-    def is_near_its_end(self) -> bool:
-        """Whether the next iteration may not end in time."""
-        return self.deadline.left < 2.0 * self.took
 
-    def finish(self, inside: bool) -> None:
-        """Evaluate the returned weights, as far as there is time for it.
+class FitRun:
+    """What one call of :func:`train` learns of its iterates; parameters are those."""
+
+    def __init__(
+        self, problem: Problem, stop: StopRule, spec: TrainerSpec, progress: Progress, keep_best: bool,
+        start: F64 | None,
+    ) -> None:  # fmt: skip
+        self.problem, self.stop, self.spec, self.progress = problem, stop, spec, progress
+        self.keep_best, self.start = keep_best, start
+
+    def learn(self, claimed: Any, evaluate: bool = True) -> CheckedIterate:
+        """Take an iterate, checked: the lower bound only rises, the weights follow the best objective.
+
+        They follow the newest iterate where the best is not asked for, and where no objective is certified: an oracle
+        that may miss the best labellings shows small values for weights at which it misses much.
+
+        An iterate whose trainer takes it for good enough, by the best lower bound, is evaluated first where
+        ``evaluate``.
+        """
+        progress, problem, tol, name = self.progress, self.problem, self.stop.tol, self.spec.name
+        iterate = check_iterate(claimed, problem.dim, name)
+        if progress.withdrawn:  # the bound of an iterate that was found false ends a fit, or is forgotten
+            progress.withdraw(progress.withdrawn)
+        w, plane, bound = iterate.w, None if progress.withdrawn else iterate.plane, LowerBound()
+        evaluation = problem.known(w)
+        while True:
+            if evaluation is not None:
+                problem.accuracy.watch(problem.steepness(evaluation.value))
+            if plane is not None:
+                bound = lower_bound(plane, problem)
+            enough = relative(iterate.upper - max(progress.dual, bound.dual), iterate.upper) <= tol
+            if evaluation is not None or not (enough and evaluate):
+                break
+            evaluation = problem.evaluation(w)
+            progress.own_passes += 1.0
+        upper = np.nan if evaluation is None else evaluation.upper
+        if plane is not None and bound.dual > -np.inf and np.isfinite(upper):
+            false = contradiction(plane, w, upper, problem, name)
+            if false:
+                progress.withdraw(false)
+        if bound.dual > progress.dual:
+            progress.dual, progress.offset, progress.rounding_margin = bound
+        if not progress.history and not (w.any() if self.start is None else (w != self.start).any()):
+            progress.at_start = upper
+        progress.n_passes = iterate.n_passes + progress.own_passes
+        if upper < progress.primal or not self.keep_best or np.isnan(progress.primal):
+            progress.keep(w, evaluation, problem)
+        return CheckedIterate(iterate, evaluation, bound)
+
+    def finish(self, trainer: Trainer, time: FitTime, validation: Validation | None, inside: bool) -> None:
+        """Look at the weights that are returned, as far as there is time for it, and compare their bounds.
 
         Parameters
         ----------
+        trainer : Trainer
+        time : FitTime
+        validation : Validation or None
         inside : bool
             Whether training ended inside an iteration.
         """
-        progress, deadline, problem = self.progress, self.deadline, self.problem
-        begun, asked = deadline.spent, problem.oracle_seconds
-        problem.keeps_back, deadline.reserve = None, 0.0
-        left = max(deadline.left, NEGLIGIBLE, GRACE * deadline.limit)
+        progress, deadline = self.progress, time.deadline
+        left, limit = seconds_to_conclude(deadline), deadline.limit
         if progress.reason == "interrupt":  # a backend that did not come back is not asked again
-            left = 0.0 if problem.waited > AFTER_INTERRUPT else AFTER_INTERRUPT
-        problem.within(Deadline(left))
-        if inside and not progress.history:
-            self._take_newest()
+            left = 0.0 if self.problem.waited > AFTER_INTERRUPT else AFTER_INTERRUPT
+        deadline.limit = deadline.spent + left
         try:
-            self._conclude(inside)
+            with within(deadline):
+                self._conclude(trainer, time, validation, inside)
         except OutOfTime:
             pass  # what is known stays
         except KeyboardInterrupt:
             progress.reason, progress.interrupted_twice = "interrupt", True
-        progress.compare_bounds(self.claims.false, self.stop.tol)
-        progress.oracle_seconds, progress.evaluation_seconds = asked, deadline.spent - begun
-        progress.seconds, progress.earlier_seconds = self.earlier + deadline.spent, self.earlier
+        finally:
+            deadline.limit = limit
+        if progress.dual == -np.inf and progress.reason in ("seconds", "interrupt"):  # no risk is negative
+            progress.dual, progress.offset, progress.rounding_margin = LowerBound(0.0, 0.0)
+        above = progress.dual - progress.primal
+        if progress.withdrawn:
+            progress.withdraw(progress.withdrawn)
+        elif above > progress.rounding + progress.rounding_margin:
+            text = "the lower bound of the optimum came out above the objective of the weights returned"
+            progress.withdraw(f"{text}, by {above:.2g}, which is more than rounding explains")
+        elif above > 0.0:
+            progress.dual = progress.primal
+        if progress.reason == "tolerance" and not progress.relative_gap <= self.stop.tol:
+            progress.reason = "withdrawn" if progress.withdrawn else "ended"
 
-    def _pass_seconds(self) -> float:
-        """Return how long a pass over the data takes now, as far as that is known."""
-        problem, last = self.problem, self.newest
-        calls = problem.n_oracle_calls - last.n_calls
-        now = problem.n * (problem.oracle_seconds - last.seconds) / calls if calls >= MEASURED * problem.n else 0.0
-        return max(problem.pass_seconds(), now, last.pass_seconds if now == 0.0 else 0.0)
+    def _conclude(self, trainer: Trainer, time: FitTime, validation: Validation | None, inside: bool) -> None:
+        """Look for the certificate of the newest weights, the objective of those returned, and better ones."""
+        progress, problem, spec, start = self.progress, self.problem, self.spec, self.start
+        if inside and not progress.history and spec.anytime:
+            with contained(f"trainer '{spec.name}'"):
+                newest = cast(AnytimeTrainer, trainer).newest()
+            if newest is not None:
+                progress.w = check_weights((newest, None), problem.dim, spec.name)[0].copy()
+        unknown = inside or (bool(progress.history) and bool(np.isnan(progress.history[-1].estimate)))
+        if progress.reason in UNFINISHED and unknown and spec.concluding:
+            self._ask_for_certificate(cast(ConcludingTrainer, trainer), time)
+        if validation is not None and validation.w is not None:
+            progress.w = validation.w
+            progress.keep(progress.w, problem.known(progress.w), problem)
+        progress.keep(progress.w, problem.known(progress.w) or self._look_at(progress.w), problem)
+        if self.keep_best and validation is None:
+            compares = start is not None or spec.compares_start
+            if compares and progress.reason in (LIMITS if start is None else WARM_LIMITS):
+                self._compare_start(time)
+            if spec.certifies and progress.reason in IMPROVABLE:
+                self._compare_zero()
+        progress.tightness = problem.tightness(progress.w, ask=time.pass_seconds() <= time_left())
 
-    def _kept_back(self) -> float:
-        """Return the seconds to keep back for looking at the newest weights; none where that would take too long.
-
-        Whoever works looks at the clock now and then: the end is noticed late by the longest stretch in between.
-        """
-        problem, limit, spent = self.problem, self.deadline.limit, self.deadline.spent
-        self.looked, self.longest_gap = spent, max(self.longest_gap, spent - self.looked)
-        measured = problem.n_oracle_calls >= MEASURED * problem.n or problem.oracle_seconds >= MEASURED * limit
-        if not (self.owed and measured):
-            return 0.0
-        passes = EVALUATION + (PLANE if self.spec.concluding else 0.0)
-        wanted = passes * self._pass_seconds() + min(self.longest_gap, MOST_LATE * limit)
-        return wanted if wanted <= MOST_KEPT * limit else 0.0
-
-    def _fits(self) -> bool:
-        """Whether there is time for a whole pass; otherwise none is begun."""
-        return self._pass_seconds() <= self.problem.deadline.left
-
-    def _take_newest(self) -> None:
-        """Take the weights of an unfinished first iteration."""
-        if not self.spec.anytime:
-            return
-        with contained(f"trainer '{self.claims.trainer}'"):
-            w = cast(AnytimeTrainer, self.trainer).newest()
-        if w is not None:
-            self.progress.w = check_weights((w, None), self.problem.dim, self.claims.trainer)[0].copy()
-
-    def _ask_for_certificate(self) -> None:
+    def _ask_for_certificate(self, trainer: ConcludingTrainer, time: FitTime) -> None:
         """Ask a trainer for its newest iterate with the plane, and look at the weights; where time is up, at the plane.
 
         Where the best weights so far are known, newer ones are looked at if there is time for all of the examples.
         """
-        if not self.spec.concluding:
-            return
+        problem, name = self.problem, self.spec.name
         try:
-            with contained(f"trainer '{self.claims.trainer}'"):
-                iterate = cast(ConcludingTrainer, self.trainer).certified()
+            with contained(f"trainer '{name}'"):
+                claimed = trainer.certified()
         except OutOfTime:  # the weights kept are looked at all the same
             return
-        if iterate is None:
+        if claimed is None:
             return
-        progress, problem = self.progress, self.problem
-        checked = self.claims.check(iterate)
-        if checked.evaluation is None and (np.isnan(progress.primal) or self._fits()):
-            self._look_at(iterate.w)
-            checked = self.claims.check(iterate)
-        if self.claims.false:
-            progress.withdraw(self.claims.false)
-        progress.take(checked, self.keep_best, problem)
+        w = check_iterate(claimed, problem.dim, name).w
+        if problem.known(w) is None and (np.isnan(self.progress.primal) or time.pass_seconds() <= time_left()):
+            self._look_at(w)
+        self.learn(claimed, evaluate=False)
 
     def _look_at(self, w: F64) -> Evaluation:
         """Return the computable values of the objective at w; count the pass, or its completed part."""
@@ -330,42 +430,55 @@ class FitLoop:
         progress.n_passes, progress.own_passes = progress.n_passes + share, progress.own_passes + share
         return values
 
-    def _conclude(self, inside: bool) -> None:
-        """Look for the certificate of the newest weights, the objective of those returned, and better ones."""
+    def _compare_start(self, time: FitTime) -> None:
+        """Keep the weights of the start where they are better; a pass, unless it is known that they are not.
+
+        They are not where their objective was evaluated; where they are 0 and the objective is at most the offset of
+        a plane (its value at 0); and where they are far away.  With the regulariser r and the optimum w*,
+
+            P(start) >= P(w*) + r(start - w*) ,        P(w) <= P(w*) + gap ,        r(w - w*) <= gap ,
+
+        and ``sqrt(r)`` is a norm, so that ``r(w - start) >= 4 gap`` is enough.
+        """
         progress, problem = self.progress, self.problem
-        unknown = inside or (bool(progress.history) and bool(np.isnan(progress.history[-1].estimate)))
-        if progress.reason in UNFINISHED and unknown:
-            self._ask_for_certificate()
-        if self.validation is not None and self.validation.w is not None:
-            progress.w = self.validation.w
-            progress.value(problem.evaluations.at(progress.w), problem)
-        progress.value(problem.evaluations.at(progress.w) or self._look_at(progress.w), problem)
-        compares = self.start is not None or self.spec.compares_start
-        compares = compares and self.keep_best and self.validation is None
-        if compares and progress.reason in (LIMITS if self.start is None else WARM_LIMITS) and self._fits():
-            progress.compare_start(self.start, problem)
-        if self.spec.certifies and self.keep_best and self.validation is None and progress.reason in IMPROVABLE:
-            progress.compare_zero(problem, self.stop.tol)
-        if problem.tightness_is_free or self._fits():
-            progress.tightness = problem.tightness(progress.w)
+        origin = np.zeros(problem.dim) if self.start is None else self.start
+        cold = self.start is None and progress.primal <= progress.offset
+        if not np.isnan(progress.at_start) or cold or np.isnan(progress.primal):
+            return
+        if np.isfinite(progress.gap) and 4.0 * progress.gap <= problem.objective.regularizer(progress.w - origin):
+            return
+        if time.pass_seconds() > time_left():
+            return
+        evaluation = problem.evaluation(origin)
+        progress.at_start = evaluation.upper
+        progress.n_passes += 1.0
+        if progress.at_start < progress.primal:
+            progress.w, progress.from_start = origin.copy(), True
+            progress.keep(progress.w, evaluation, problem)
+
+    def _compare_zero(self) -> None:
+        """Take no weights where their objective is 0, by what the data tell.
+
+        The optimum is theirs alone, where all weights are regularised: no relative gap of any others is small.
+        """
+        progress, problem, tol = self.progress, self.problem, self.stop.tol
+        if progress.relative_gap <= tol or np.isnan(progress.primal) or not progress.w.any():
+            return
+        at_zero = problem.risks_at_zero()
+        if at_zero is None:
+            return
+        w, upper = np.zeros(problem.dim), problem.objective.primal(np.zeros(problem.dim), at_zero)
+        if upper > 0.0:
+            return
+        progress.w, progress.from_start = w, False
+        progress.keep(w, Evaluation(upper, upper, at_zero, at_zero.copy()), problem)
+        if progress.relative_gap <= tol:
+            progress.reason = "tolerance"
 
 
-@dataclass(frozen=True, eq=False)
-class _Measure:
-    """What oracle calls had taken at some time.
-
-    Parameters
-    ----------
-    n_calls : int
-    seconds : float
-        Of these calls.
-    pass_seconds : float
-        A pass over the data, by the calls right before.
-    """
-
-    n_calls: int = 0
-    seconds: float = 0.0
-    pass_seconds: float = 0.0
+def seconds_to_conclude(deadline: Deadline) -> float:
+    """Return the seconds in which weights may be looked at when training has ended: those left, and a grace."""
+    return max(deadline.left, NEGLIGIBLE, GRACE * deadline.limit)
 
 
 def _steps(
@@ -378,7 +491,13 @@ def _steps(
     checkpoint: Checkpoint | None,
 ) -> Generator[Any, None, None]:
     """Yield the trainer's iterates; convert its exceptions to errors that name it."""
-    guard, kept = contained(f"trainer '{spec.name}'"), _kept(spec)
+    guard, known = contained(f"trainer '{spec.name}'"), registry()
+    kept: AbstractContextManager[Any]
+    if spec not in known.specs(TrainerSpec):  # the kit looks at descriptions that nobody has registered
+        kept = kept_surroundings(f"trainer '{spec.name}'", set())
+    else:  # what steps of a stranger's trainer change in the process is put back
+        bundled = known.owner(spec).bundled
+        kept = nullcontext() if bundled else kept_surroundings(known.describe_owner(spec), set())
     place = "" if checkpoint is None else checkpoint.path
     try:
         with guard, kept:
@@ -412,24 +531,24 @@ def _led_astray(path: Any, err: Exception) -> FileFormatError:
     return FileFormatError(f"{path}: damaged, or not of these data; it leads to an error: {err}")
 
 
-def _kept(spec: TrainerSpec) -> AbstractContextManager[None]:
-    """Return what puts back what steps of a stranger's trainer change in the process."""
-    known = registry()
-    if spec not in known.specs(TrainerSpec):  # the kit looks at descriptions that nobody has registered
-        return kept_surroundings(f"trainer '{spec.name}'", set())
-    return nullcontext() if known.owner(spec).bundled else kept_surroundings(known.describe_owner(spec), set())
-
-
-def _reason(progress: Progress, stop: StopRule, asked: bool, newest: Checked | None) -> str | None:
-    """Return why training ends now, ``None`` if it continues; ``newest`` is the last iterate."""
-    if progress.relative_gap <= stop.tol:
+def _reason(progress: Progress, stop: StopRule, asked: bool, newest: Evaluation | None) -> str | None:
+    """Return why training ends now, ``None`` if it continues; ``newest`` is what is known of the last iterate."""
+    tol, gap, primal = stop.tol, progress.gap, progress.primal
+    if relative(gap, primal) <= tol:
         return "tolerance"
-    if progress.relative_estimate <= stop.tol:
-        return "estimate"
-    if progress.at_rounding(stop.tol):
-        return "rounding"
-    if newest is not None and progress.at_bounds(newest.evaluation, stop.tol):
-        return "bounds"
+    if np.isnan(primal):
+        # A backend without bounds: at a gap of 0 the labellings it finds violate nothing more than the planes do
+        # (Finley and Joachims, ICML 2008, section 3.1: undergenerating oracles).
+        if relative(progress.estimate - progress.dual + progress.rounding, progress.estimate) <= tol:
+            return "estimate"
+    elif np.isfinite(gap):  # rounding alone may keep it above the tolerance, where the rest of it is no larger
+        lost, enough = progress.rounding + progress.rounding_margin, tol * abs(primal)
+        if lost > enough and gap - lost <= max(enough, lost):
+            return "rounding"
+    if newest is not None:
+        enough = tol * abs(newest.upper)  # bounds above the answers are the gap: planes know all that these violate
+        if newest.upper - newest.estimate > enough and newest.estimate - progress.dual <= LEFT * enough:
+            return "bounds"
     if asked:
         return "callback"
     if progress.n_passes >= stop.max_passes:
@@ -437,22 +556,25 @@ def _reason(progress: Progress, stop: StopRule, asked: bool, newest: Checked | N
     return "seconds" if progress.seconds >= stop.max_seconds else None
 
 
-def _event(progress: Progress, checked: Checked, problem: Problem, iteration: int, unit: float) -> TrainingEvent:
+def _event(progress: Progress, checked: CheckedIterate, problem: Problem, unit: float) -> TrainingEvent:
     """Return the event for callbacks; a trainer's claims that nothing proves are estimates."""
-    iterate, evaluation, known = checked.iterate, checked.evaluation, np.isfinite(progress.primal)
-    extra = {name: unit * value if name in ESTIMATES else value for name, value in iterate.extra.items()}
+    iterate, evaluation, bound = checked
+    gap, primal, extra = progress.gap, progress.primal, dict(iterate.extra)
+    for name in ESTIMATES:
+        if name in extra:
+            extra[name] *= unit
     claimed = iterate.upper - iterate.dual
-    if np.isfinite(claimed) and (evaluation is None or not np.isfinite(checked.dual)):
+    if np.isfinite(claimed) and (evaluation is None or not np.isfinite(bound.dual)):
         extra = {"gap_estimate": unit * claimed, "dual_estimate": unit * iterate.dual} | extra
     return TrainingEvent(
-        iteration=iteration,
+        iteration=1 + len(progress.history),
         n_passes=progress.n_passes,
         seconds=progress.seconds,
         primal=np.nan if evaluation is None else unit * evaluation.upper,
-        dual=unit * checked.dual,
-        gap=unit * progress.gap if known else np.nan,
-        relative_gap=progress.relative_gap,
-        best_primal=unit * progress.primal if known else np.nan,
+        dual=unit * bound.dual,
+        gap=unit * gap if np.isfinite(primal) else np.nan,
+        relative_gap=relative(gap, primal),
+        best_primal=unit * primal if np.isfinite(primal) else np.nan,
         best_dual=unit * progress.dual,
         n_oracle_calls=problem.n_oracle_calls,
         oracle_seconds=problem.oracle_seconds,

@@ -2,7 +2,7 @@
 
 What is told here is what happens in ``fit``, which asks the same questions of the registry: whether a trainer minimises
 a risk (:meth:`~ssvm_dsl.plugin_api.TrainerNeeds.covers`), the weakest answers both can do with
-(:func:`~ssvm_dsl.learning.risks.kinds.weakest_oracle`), and whether an installed backend gives them.
+(:meth:`~ssvm_dsl.learning.risks.kinds.Risk.asks`), and whether an installed backend gives them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Need
-from ssvm_dsl.learning.risks.kinds import Risk, minimisers, weakest_oracle
+from ssvm_dsl.learning.risks.kinds import Risk, minimisers
 from ssvm_dsl.plugin_api.specs import BackendSpec, RiskSpec, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import Registry, registry
 
@@ -78,8 +78,7 @@ def _row(spec: TrainerSpec, risk: Risk, known: Registry) -> Iterator[Pairing]:
             others = ", ".join(minimisers(risk, 1.0, known)) or "none"
             yield replace(cell, reason=f"the trainer does not minimise this risk; these do: {others}")
             continue
-        tasks, abilities = risk.asks(_nothing(), needs.messages, needs.asks_marginals)
-        weakest, why = weakest_oracle(spec, risk, tasks)
+        tasks, abilities, weakest, why = risk.asks(_nothing(), needs)
         if not oracle.covers(weakest):
             yield replace(cell, reason=why)
             continue

@@ -1,19 +1,26 @@
-"""``Progress``: what is known of a fit while it runs."""
+"""``Progress``: what is known of a fit while it runs; and a trainer's statements, checked before they are used.
+
+* The objective of an iterate is the one that the training problem computed at these weights
+  (:mod:`ssvm_dsl.learning.risks.base`), never the trainer's number.
+* Its lower bound is computed here from its plane ``b - v . w``, less what rounding may have added to it.  A lower bound
+  without a plane is an estimate.
+* The plane itself must be below the mean risk.  That is looked at wherever the mean risk is known: at the weights of
+  all iterates that were evaluated, those that are returned included.  At others it rests with the trainer.
+
+What turns out false once withdraws the certificate for the rest of the fit.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.learning.driver.claims import Checked
-from ssvm_dsl.learning.driver.evaluations import Evaluation
-from ssvm_dsl.learning.risks.base import BaseProblem
-from ssvm_dsl.plugin_api.training import TrainingEvent
-
-#: The share of the tolerance that is nothing beside it.
-LEFT = 0.1
+from ssvm_dsl.errors import PluginError, TrainingError
+from ssvm_dsl.learning.risks.base import BaseProblem, Evaluation
+from ssvm_dsl.plugin_api.training import Iterate, TrainingEvent
 
 
 @dataclass(eq=False)
@@ -32,7 +39,7 @@ class Progress:
         What rounding may add to ``primal``.
     dual, offset, rounding_margin : float
         The lower bound, the b of its plane, and what was taken off for rounding, as
-        :class:`~ssvm_dsl.learning.driver.claims.Checked` has them.
+        :class:`LowerBound` has them.
     n_passes, own_passes : float
         Passes over the data, and those among them that the driver asked for.
     at_start : float
@@ -77,91 +84,19 @@ class Progress:
     evaluation_seconds: float = 0.0
     earlier_seconds: float = 0.0
 
-    def take(self, checked: Checked, keep_best: bool, problem: BaseProblem) -> None:
-        """Take an iterate: the lower bound only rises, the weights follow the best objective.
-
-        They follow the newest iterate where the best is not asked for, and where no objective is certified: an oracle
-        that may miss the best labellings shows small values for weights at which it misses much.
-        """
-        self.n_passes = checked.iterate.n_passes + self.own_passes
-        evaluation = checked.evaluation
-        if checked.dual > self.dual:
-            self.dual, self.offset, self.rounding_margin = checked.dual, checked.offset, checked.rounding_margin
-        better = evaluation is not None and evaluation.upper < self.primal
-        if better or not keep_best or np.isnan(self.primal):
-            np.copyto(self.w, checked.iterate.w)
-            self.value(evaluation, problem)
-
-    def value(self, evaluation: Evaluation | None, problem: BaseProblem) -> None:
-        """Set the objective of the weights kept; ``None`` where it is not known."""
+    def keep(self, w: F64, evaluation: Evaluation | None, problem: BaseProblem) -> None:
+        """Keep weights, with their objective; ``None`` where it is not known."""
+        if w is not self.w:
+            np.copyto(self.w, w)
         if evaluation is None:
             self.primal, self.estimate, self.n_late = np.nan, np.nan, 0
             return
         self.primal, self.estimate, self.n_late = evaluation.upper, evaluation.estimate, evaluation.n_late
-        self.rounding = float(problem.accuracy.of_value(self.w, evaluation.estimate))
+        self.rounding = float(problem.accuracy.of_value(w, evaluation.estimate))
 
     def withdraw(self, why: str) -> None:
         """Give up the lower bound."""
-        self.dual, self.offset, self.rounding_margin, self.withdrawn = -np.inf, np.nan, 0.0, why
-
-    def compare_bounds(self, false: str, tol: float) -> None:
-        """Compare both bounds after training; ``false`` names a wrong claim of the trainer.
-
-        Where time came before a plane of the trainer, the lower bound is that no risk is negative.
-        """
-        if self.dual == -np.inf and self.reason in ("seconds", "interrupt"):
-            self.dual, self.offset, self.rounding_margin = 0.0, 0.0, 0.0
-        above = self.dual - self.primal
-        if false:
-            self.withdraw(false)
-        elif above > self.rounding + self.rounding_margin:
-            text = "the lower bound of the optimum came out above the objective of the weights returned"
-            self.withdraw(f"{text}, by {above:.2g}, which is more than rounding explains")
-        elif above > 0.0:
-            self.dual = self.primal
-        if self.reason == "tolerance" and not self.relative_gap <= tol:
-            self.reason = "withdrawn" if self.withdrawn else "ended"
-
-    def compare_start(self, start: F64 | None, problem: BaseProblem) -> None:
-        """Keep the weights of the start where they are better; a pass, unless it is known that they are not.
-
-        They are not where their objective was evaluated; where they are 0 and the objective is at most the offset of
-        a plane (its value at 0); and where they are far away.  With the regulariser r and the optimum w*,
-
-            P(start) >= P(w*) + r(start - w*) ,        P(w) <= P(w*) + gap ,        r(w - w*) <= gap ,
-
-        and ``sqrt(r)`` is a norm, so that ``r(w - start) >= 4 gap`` is enough.
-        """
-        origin = np.zeros(len(self.w)) if start is None else start
-        cold = start is None and self.primal <= self.offset
-        if not np.isnan(self.at_start) or cold or np.isnan(self.primal):
-            return
-        if np.isfinite(self.gap) and 4.0 * self.gap <= problem.objective.regularizer(self.w - origin):
-            return
-        evaluation = problem.evaluation(origin)
-        self.at_start = evaluation.upper
-        self.n_passes += 1.0
-        if self.at_start < self.primal:
-            self.w, self.from_start = origin.copy(), True
-            self.value(evaluation, problem)
-
-    def compare_zero(self, problem: BaseProblem, tol: float) -> None:
-        """Take no weights where their objective is 0, by what the data tell.
-
-        The optimum is theirs alone, where all weights are regularised: no relative gap of any others is small.
-        """
-        if self.relative_gap <= tol or np.isnan(self.primal) or not self.w.any():
-            return
-        at_zero = problem.risks_at_zero()
-        if at_zero is None:
-            return
-        w, upper = np.zeros(len(self.w)), problem.objective.primal(np.zeros(len(self.w)), at_zero)
-        if upper > 0.0:
-            return
-        self.w, self.from_start = w, False
-        self.value(Evaluation(upper, upper, at_zero, at_zero.copy()), problem)
-        if self.relative_gap <= tol:
-            self.reason = "tolerance"
+        (self.dual, self.offset, self.rounding_margin), self.withdrawn = LowerBound(), why
 
     @property
     def comparable(self) -> float:
@@ -178,35 +113,90 @@ class Progress:
         """Certified gap over the size of the objective."""
         return relative(self.gap, self.primal)
 
-    @property
-    def relative_estimate(self) -> float:
-        """Relative gap to the objective with the labellings found, of a backend without bounds; else ``nan``.
-
-        It is what is left to learn from such a backend: at a gap of 0 the labellings it finds violate nothing more
-        than the planes do (Finley and Joachims, ICML 2008, section 3.1: undergenerating oracles).
-        """
-        if not np.isnan(self.primal):
-            return np.nan
-        return relative(self.estimate - self.dual + self.rounding, self.estimate)
-
-    def at_bounds(self, newest: Evaluation | None, tol: float) -> bool:
-        """Whether bounds of the backend above its answers are the gap, at the newest weights.
-
-        The labellings found there violate nothing that planes do not know: at most a tenth of the tolerance is left to
-        learn from them.
-        """
-        if newest is None or not newest.upper - newest.estimate > tol * abs(newest.upper):
-            return False
-        return bool(newest.estimate - self.dual <= LEFT * tol * abs(newest.upper))
-
-    def at_rounding(self, tol: float) -> bool:
-        """Whether rounding alone keeps the gap above the tolerance, and the rest of it is no larger than that."""
-        lost, enough = self.rounding + self.rounding_margin, tol * abs(self.primal)
-        return bool(np.isfinite(self.gap) and lost > enough and self.gap - lost <= max(enough, lost))
-
 
 def relative(gap: float, primal: float) -> float:
     """Return ``gap / |primal|`` (0 when both are 0)."""
     if not np.isfinite(primal) or np.isnan(gap):
         return np.nan
     return gap / max(abs(primal), 1e-300) if gap > 0.0 else 0.0
+
+
+class LowerBound(NamedTuple):
+    """What a plane proves of the optimum.
+
+    Parameters
+    ----------
+    dual : float
+        The lower bound, reduced by the possible rounding error; ``-inf`` where nothing is proved.
+    offset : float
+        The b of the plane; ``nan`` without one.
+    rounding_margin : float
+        The amount subtracted for rounding.
+    """
+
+    dual: float = -np.inf
+    offset: float = np.nan
+    rounding_margin: float = 0.0
+
+
+def check_iterate(claimed: Any, dim: int, trainer: str) -> Iterate:
+    """Return what a trainer yielded, an iterate of a problem with so many weights.
+
+    Raises
+    ------
+    PluginError
+        It is none.
+    TrainingError
+        Its weights are not finite.
+    """
+    fault = f"trainer '{trainer}' broke its contract: "
+    if not isinstance(claimed, Iterate):
+        expected = "expected an Iterate(w, n_passes, ...) of ssvm_dsl.plugin_api from steps()"
+        raise PluginError(f"{fault}{expected}, got {type(claimed).__name__}")
+    w, plane = claimed.w, claimed.plane
+    if not _is_vector(w, dim):
+        came = f"shape {w.shape}, {w.dtype}" if isinstance(w, np.ndarray) else type(w).__name__
+        raise PluginError(f"{fault}the weights of an iterate must be an array of {dim} float64, got {came}")
+    numbers = (claimed.n_passes, claimed.primal, claimed.upper, claimed.dual)
+    for number in numbers:
+        if not isinstance(number, int | float | np.number) or not claimed.n_passes >= 0.0:
+            raise PluginError(f"{fault}n_passes, primal, upper and dual of an iterate are numbers, got {numbers}")
+    if plane is not None:
+        v, b = plane if isinstance(plane, tuple) and len(plane) == 2 else (None, None)
+        if not _is_vector(v, dim):
+            expected = f"the plane of an iterate is (v, b) with {dim} float64 in v"
+            raise PluginError(f"{fault}{expected}, got {type(plane).__name__}")
+        if not isinstance(b, int | float | np.number):
+            expected = "the plane of an iterate is (v, b) with a number b"
+            raise PluginError(f"{fault}{expected}, got {type(b).__name__}")
+    if not np.isfinite(w).all():
+        text = "its weights are no longer finite; set options that shorten its steps"
+        raise TrainingError(f"trainer '{trainer}': {text}")
+    return claimed
+
+
+def _is_vector(v: Any, dim: int) -> bool:
+    return isinstance(v, np.ndarray) and v.dtype == np.float64 and v.shape == (dim,)
+
+
+def lower_bound(plane: tuple[F64, float], problem: BaseProblem) -> LowerBound:
+    """Return what the plane (v, b) of an iterate proves of the optimum."""
+    v, b = plane[0], float(plane[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = problem.objective.bound(v, b)
+        rounding_margin = problem.accuracy.of_bound(v, b, value)
+    if not np.isfinite(value - rounding_margin):
+        return LowerBound()
+    if value <= rounding_margin:  # no risk is negative: the plane that is 0 everywhere is always there
+        return LowerBound(0.0, 0.0, max(value, 0.0))
+    return LowerBound(value - rounding_margin, b, rounding_margin)
+
+
+def contradiction(plane: tuple[F64, float], w: F64, upper: float, problem: BaseProblem, trainer: str) -> str:
+    """Return in words how a plane is above the mean risk at w, where the objective is at most ``upper``; else empty."""
+    v, b = plane[0], float(plane[1])
+    risk, height = upper - problem.objective.regularizer(w), b - float(np.dot(v, w))
+    if not height - risk > 2.0 * problem.accuracy.of_value(w, upper) + problem.accuracy.error * abs(b):
+        return ""
+    text = f"is {height:.6g} where the mean risk is at most {risk:.6g}"
+    return f"the plane behind the lower bound of trainer '{trainer}' {text}"

@@ -7,8 +7,8 @@ are chosen from, so that installing a package changes no results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from ssvm_dsl.errors import TrainingError
@@ -128,20 +128,19 @@ def choose(
     if trainer != AUTO:
         spec = known.find(TrainerSpec, trainer)
         return TrainerChoice(spec, spec.resolve(options))
-    ranked = sorted(_fitting(facts, known), key=lambda one: one[1].rank)
-    if not ranked:
-        raise TrainingError(_refusal(facts, known))
-    able = [one for one in ranked if set(options or {}) <= {option.name for option in one[0].options}] or ranked
-    spec, rule = able[0]
-    reason = rule.reason if spec is ranked[0][0] else f"it has the options {', '.join(options or {})}"
-    return TrainerChoice(spec, spec.resolve(options), reason)
-
-
-def _fitting(facts: FitFacts, known: Registry) -> Iterator[tuple[TrainerSpec, AutoRule]]:
-    """Yield the trainers that can do such a fit, each with the rules that are for it."""
+    ranked = list[tuple[float, TrainerSpec, AutoRule]]()
     for spec in known.specs(TrainerSpec):
         if known.owner(spec).allowed and not spec.missing() and facts.suits(spec):
-            yield from ((spec, rule) for rule in spec.rules if facts.meets(rule))
+            ranked += [(rule.rank, spec, rule) for rule in spec.rules if facts.meets(rule)]
+    if not ranked:
+        raise TrainingError(_refusal(facts, known))
+    ranked.sort(key=itemgetter(0))
+    _, spec, rule = best = ranked[0]
+    if options:
+        able = [one for one in ranked if set(options) <= {option.name for option in one[1].options}]
+        _, spec, rule = (able or ranked)[0]
+    reason = rule.reason if spec is best[1] else f"it has the options {', '.join(options or {})}"
+    return TrainerChoice(spec, spec.resolve(options), reason)
 
 
 def _refusal(facts: FitFacts, known: Registry) -> str:

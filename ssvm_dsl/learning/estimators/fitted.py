@@ -14,11 +14,9 @@ from ssvm_dsl.compiler.features.encode import LearntFeatures
 from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.learning.driver.certificate import Certificate, FitReport, eta_of
+from ssvm_dsl.learning.driver.certificate import Certificate, FitReport, Times, eta_of, scores_of
 from ssvm_dsl.learning.driver.progress import Progress, relative
-from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
-from ssvm_dsl.learning.driver.validation import scores_of
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.risks.factored import whose_marginals
 from ssvm_dsl.learning.risks.hinges.dual_loss import DualLossProblem
@@ -129,7 +127,7 @@ def report_of(
     chosen : mapping of str to str
         What was chosen by the data, and why.
     """
-    gap = unit * progress.gap
+    gap, needs = unit * progress.gap, trainer.spec.needs
     soft = (problem.temperature, problem.mean_smoothing) if isinstance(problem, DualLossProblem) else (0.0, 0.0)
     return FitReport(
         primal=unit * progress.primal,
@@ -160,7 +158,7 @@ def report_of(
         temperature=soft[0],
         smoothing=unit * soft[1],
         withdrawn=progress.withdrawn,
-        marginals=whose_marginals(trainer.spec, problem.relaxed, problem.parameters),
+        marginals=whose_marginals(trainer.spec, problem.relaxed, problem.parameters) if needs.factored else "",
         chosen=chosen,
         history=tuple(progress.history),
     )

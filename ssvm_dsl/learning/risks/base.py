@@ -4,36 +4,41 @@ All questions of a fit go through here, so that each ends with the fit's deadlin
 Ctrl-C itself and returned what it had ends the fit all the same.  What time leaves open has bounds that need no answer:
 sums of the largest terms where the scores are at hand (:mod:`ssvm_dsl.inference.starting.fill_in`), and what is known
 of the losses where they are not (:mod:`ssvm_dsl.learning.risks.ceilings`).
+
+The newest values of the objective are remembered (:class:`Evaluation`).  Claims of a trainer about its weights are not
+trusted: iterates get the values that were computed for the very same weights, and claims about any others are computed
+anew by the driver.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
+from zlib import adler32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64, Bools
-from ssvm_dsl.deadline import Deadline, within, work_seconds
+from ssvm_dsl.deadline import time_left, work_seconds
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.session import refuse_interrupted
 from ssvm_dsl.inference.starting.fill_in import trivial_bound
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.features import Block, FeatureMap, SlicedRows, SparseRows
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution, Stop, join_solutions, select
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.learning.driver.accuracy import Accuracy
-from ssvm_dsl.learning.driver.evaluations import Evaluation, Evaluations, proved
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.accuracy import Accuracy, accuracy_of
 from ssvm_dsl.learning.risks.ceilings import objective_at_most
-from ssvm_dsl.learning.risks.gradients.curvature import curvature_of
 from ssvm_dsl.memory import fresh_zeros
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.training import ShardSteps
@@ -47,8 +52,62 @@ PIECE_SCORES = 1 << 23
 #: Share of the time that is left which a part of an evaluation may take, as far as that is known before.
 PART = 0.125
 
+#: Evaluations that are remembered: trainers look at a few weights before they decide which to yield.
+NEWEST = 8
+
 #: Seconds that an answer may be late before it is not asked for.
 LATE = 0.1
+
+#: Numbers of a long vector whose order counts in its fingerprint.
+SAMPLE = 2**15
+
+#: A risk and its bound that differ by this much, relative to the larger of the bound and 1, are the same.
+PROVED = 1e-6
+
+Fingerprint = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The objective at some weights, by one pass of the oracle over all examples.
+
+    Parameters
+    ----------
+    estimate : float
+        The objective with the answers that were found: its value when the oracle is exact, else at most that.
+    upper : float
+        Certified upper bound of the objective; equal to ``estimate`` with an exact oracle, ``nan`` with a heuristic.
+    value, bound : ndarray of float64, shape (n,)
+        The same of each example's risk; where nobody was asked, 0 and what is known without the oracle.
+    n_late : int
+        Examples whose answers time cut short, or came before.
+    """
+
+    estimate: float
+    upper: float
+    value: F64
+    bound: F64
+    n_late: int = 0
+
+
+def fingerprint(w: F64) -> Fingerprint:
+    """Return numbers that differ for different weights, to the last bit (all but surely: they are no secret)."""
+    bits = np.ascontiguousarray(w, dtype=np.float64).view(np.uint64)
+    sample = np.ascontiguousarray(bits[:: max(1, len(bits) // SAMPLE)])
+    return int(np.bitwise_xor.reduce(bits)), int(np.add.reduce(bits)), adler32(sample.data)
+
+
+def proved_share(value: F64, bound: F64) -> float:
+    """Return the share of risks that their bounds prove; ``nan`` where the oracle gives no bounds."""
+    if np.isnan(bound).any():
+        return np.nan
+    return float(np.mean(proved(value, bound)))
+
+
+def proved(value: F64, bound: F64) -> NDArray[np.bool_]:
+    """Return which values reach their bounds; none where there is no bound."""
+    tight: NDArray[np.bool_] = bound - value <= PROVED * np.maximum(1.0, bound)
+    return tight
 
 
 def each_once(program: Program, examples: I64 | None) -> tuple[I64, I64 | None]:
@@ -95,12 +154,10 @@ class BaseProblem(ABC):
 
     Attributes
     ----------
-    deadline : Deadline
-        When calls must end; the driver sets it (:meth:`within`).
     cut_short : bool
         Whether time cut an answer short, since it was set to False last.
-    keeps_back : callable or None
-        Returns the seconds to reserve for the last steps; called whenever the clock is read.
+    reach : float, or ndarray of float64, shape (n,)
+        How many labellings a plane of each example is made of, times what scales them.
 
     Raises
     ------
@@ -112,6 +169,7 @@ class BaseProblem(ABC):
     relaxed = False
     degree = 1.0  #: the root of a risk of this degree rises by no more than scores do
     shards: ShardSteps | None = None  #: where the examples are, if they are not here
+    reach: F64 | float = 2.0
     of_sums = ""  #: what needs a loss that adds up over variables, in words; any loss will do without
 
     def __init__(
@@ -132,10 +190,8 @@ class BaseProblem(ABC):
         self.blocks: tuple[Block, ...] = parameters.blocks
         self.n_oracle_calls = 0
         self.oracle_seconds = 0.0
-        self.deadline = Deadline()
         self.cut_short, self._asked = False, np.nan
-        self.keeps_back: Callable[[], float] | None = None
-        self.evaluations = Evaluations()
+        self._newest: dict[Fingerprint, Evaluation] = {}
         self._theta = Theta.zeros(self.program, fresh_zeros(self.program.n_states))
         self._prepare()
 
@@ -160,21 +216,31 @@ class BaseProblem(ABC):
         """Return the most that each risk is at weights of 0, by the data alone; ``None`` where that is not known."""
         return None
 
-    @property
     @abstractmethod
-    def tightness_is_free(self) -> bool:
-        """Whether :meth:`tightness` asks nothing."""
+    def tightness(self, w: F64, ask: bool = True) -> float:
+        """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is.
 
-    @abstractmethod
-    def tightness(self, w: F64) -> float:
-        """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is."""
+        Without ``ask``, it is ``nan`` where a pass of the oracle would tell.
+        """
+
+    def known(self, w: F64) -> Evaluation | None:
+        """Return the objective at w where it is one of the newest evaluations."""
+        return self._newest.get(fingerprint(w))
+
+    def note(self, w: F64, evaluation: Evaluation) -> None:
+        """Remember an evaluation, and forget the oldest one."""
+        key = fingerprint(w)
+        self._newest.pop(key, None)
+        self._newest[key] = evaluation
+        if len(self._newest) > NEWEST:
+            del self._newest[next(iter(self._newest))]
 
     def evaluation(self, w: F64) -> Evaluation:
         """Return the objective at w; a pass of the oracle unless it is one of the newest evaluations."""
-        known = self.evaluations.at(w)
+        known = self.known(w)
         if known is None:
             self.value(w)
-            known = self.evaluations.at(w)
+            known = self.known(w)
             assert known is not None
         return known
 
@@ -186,16 +252,16 @@ class BaseProblem(ABC):
         value, bound, seen = np.zeros(self.n), np.full(self.n, np.nan), np.zeros(self.n, dtype=bool)
         self.cut_short, cut_short = False, False
         for chunk in self.chunks():
-            while len(chunk) and (size := self._affordable(len(chunk))):
-                some, chunk = chunk[:size], chunk[size:]
-                try:
+            try:
+                while len(chunk) and (size := self._affordable(len(chunk))):
+                    some, chunk = chunk[:size], chunk[size:]
                     value[some], bound[some] = self.risks(w, some)
-                except OutOfTime:
-                    break
-                seen[some], cut_short = True, cut_short or self.cut_short
+                    seen[some], cut_short = True, cut_short or self.cut_short
+            except OutOfTime:
+                break
         self.cut_short = cut_short or not seen.all()
         self._remember(w, np.arange(self.n), value, bound, seen)
-        known = self.evaluations.at(w)
+        known = self.known(w)
         assert known is not None
         return known
 
@@ -209,7 +275,7 @@ class BaseProblem(ABC):
 
     def _affordable(self, n: int) -> int:
         """Return how many of n examples to answer before reading the clock; all of them if there is enough time."""
-        left, each = self.deadline.left, self.pass_seconds() / self.n
+        left, each = time_left(), self.pass_seconds() / self.n
         if left <= 0.0 or each > left + LATE or not self.session.tasks:
             return 0
         return n if n * each <= PART * left else int(np.clip(PART * left / max(each, 1e-9), 1, n))
@@ -217,11 +283,7 @@ class BaseProblem(ABC):
     @cached_property
     def accuracy(self) -> Accuracy:
         """What rounding may do to objectives and lower bounds."""
-        return Accuracy(self.parameters, self.objective, self._reach())
-
-    def _reach(self) -> F64:
-        """Return how many labellings a plane of each example is made of, times what scales them."""
-        return np.full(self.n, 2.0)
+        return accuracy_of(self.parameters, self.objective, self.reach)
 
     def steepness(self, risks: F64) -> F64:
         """Return how steep the planes of examples may be, by their risks: the slope of what is summed in the scores."""
@@ -256,17 +318,13 @@ class BaseProblem(ABC):
                 at_zero = self.risks_at_zero()
                 if at_zero is not None:
                     bound = np.where(unknown, at_zero, bound)
-                    rise = self.accuracy.largest_rise(w)
+                    rise = self.accuracy.size(w)
                     upper = objective_at_most(self.objective, w, bound, unknown, rise, self.degree)
-        self.evaluations.add(w, Evaluation(estimate, upper, value.copy(), bound.copy(), n_late))
+        self.note(w, Evaluation(estimate, upper, value.copy(), bound.copy(), n_late))
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:
         """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
         return self.parameters.scores(w, examples, out=self._theta)
-
-    def within(self, deadline: Deadline) -> None:
-        """Take the deadline that calls end with from now on; problems with others inside pass it on."""
-        self.deadline = deadline
 
     def seconds(self) -> float:
         """Return the time on a clock that stands still while kernels are compiled, for ``oracle_seconds``."""
@@ -274,61 +332,55 @@ class BaseProblem(ABC):
 
     def pause(self, ahead: float = 0.0) -> None:
         """Raise :class:`~ssvm_dsl.errors.OutOfTime` unless there is time for the next piece of a trainer's work."""
-        if self.keeps_back is not None:
-            self.deadline.reserve = self.keeps_back()
-        self.deadline.check(ahead)
+        if time_left() <= ahead:
+            raise OutOfTime("the time limit is over")
 
     def side_by_side(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
         """Return ``[function(part) for part in parts]``; the threads of the fit share the parts."""
         return self.executor.share(function, parts)
 
-    def ask(self, question: Question, known: F64 | None = None) -> Solution:
-        """Return the session's answer to a question, which ends with the deadline.
+    def ask(self, question: Question, known: F64 | None = None, whole: bool = False) -> Solution:
+        """Return the session's answer to a question, which ends with the time of the call.
 
         An answer that time cut short is returned as it is, with its bounds.  The host fills in those of labellings
         (:mod:`ssvm_dsl.inference.starting`); relaxed answers get theirs here.
 
+        Parameters
+        ----------
+        question : Question
+        known : ndarray of float64, optional
+            Scores of labellings that are known.
+        whole : bool
+            Whether an answer that was cut short is of no use.
+
         Raises
         ------
         OutOfTime
-            Time was up before.
+            Time was up before, or cut short an answer that is wanted whole.
         KeyboardInterrupt
             Ctrl-C was what ended it.
         """
-        solution = self._answer(question, known)
-        late = (solution.stop == Stop.TIME) & ~np.isfinite(solution.bound)
-        if late.any() and question.task is Task.RELAXED and self.session.guarantee is not Guarantee.HEURISTIC:
-            solution.bound = solution.bound.copy()
-            some = question.replace(examples=question.ids(self.program)[late])
-            solution.bound[late] = trivial_bound(self.program, some)
-        return solution
-
-    def _answer(self, question: Question, known: F64 | None) -> Solution:
         self.pause()
         self._asked = work_seconds()
-        with within(self.deadline):
-            solution = refuse_interrupted(self.session.solve(question, known))
+        solution = refuse_interrupted(self.session.solve(question, known))
         self._asked = np.nan
-        self.cut_short |= bool((solution.stop == Stop.TIME).any())
+        cut_short = solution.stop == Stop.TIME
+        if cut_short.any():
+            self.cut_short = True
+            if whole:
+                raise OutOfTime("the time limit came before the oracle's answer")
+            late = cut_short & ~np.isfinite(solution.bound)
+            relaxed = question.task is Task.RELAXED and self.session.guarantee is not Guarantee.HEURISTIC
+            if relaxed and late.any():
+                solution.bound = solution.bound.copy()
+                some = question.replace(examples=question.ids(self.program)[late])
+                solution.bound[late] = trivial_bound(self.program, some)
         return solution
 
     @property
     def waited(self) -> float:
         """How many seconds the question that is being asked, or was when Ctrl-C came, has been waiting; else nan."""
         return work_seconds() - self._asked
-
-    def ask_all(self, question: Question, known: F64 | None = None) -> Solution:
-        """Return the session's answer to a question like :meth:`ask`, one that is of no use when it is cut short.
-
-        Raises
-        ------
-        OutOfTime
-            Time was up before, or ended it.
-        """
-        solution = self._answer(question, known)
-        if (solution.stop == Stop.TIME).any():
-            raise OutOfTime("the time limit came before the oracle's answer")
-        return solution
 
     def ask_by_count(self, theta: Theta, tables: CountTables, ids: I64, known: F64) -> Solution:
         """Return the session's answer by counts for some examples, whose tables and known worth these are."""
@@ -359,3 +411,51 @@ class BaseProblem(ABC):
         for group in program.groups:
             n_scores = n_scores + group.shapes.counts * group.n_configs
         return n_scores
+
+
+def curvature_of(parameters: ParameterMap, mu: Theta) -> F64:
+    """Return a diagonal guess of the curvature of smooth risks, summed over the examples; ``shape (dim,)``.
+
+    It is for methods that would take the curvature for the identity.  With all labellings equally likely (w = 0) the
+    log-loss has the second derivatives
+
+        sum_i Var Phi_j(x_i, y)  ~  sum_f x_fp^2 B_qs^2 (1/k) (1 - 1/k)    summed over the k joint states s ,
+
+    taking factors for independent.  Weights of frequent features and of rare ones differ in it by orders of magnitude.
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+    mu : Theta
+        Scores that may be overwritten: memory to work in.
+    """
+    program = parameters.program
+    if program.uniform_card:
+        mu.node[:] = _spread(np.array(program.uniform_card))
+    else:
+        mu.node[:] = np.repeat(_spread(program.card), program.card)
+    for group, table in zip(program.groups, mu.tables, strict=True):
+        uses = group.table_uses()
+        table[...] = (uses * _spread(np.array(group.n_configs)))[:, None]
+    squares = ParameterMap(program, tuple(map(_squared, parameters.maps)), parameters.blocks)
+    return squares.adjoint(mu)
+
+
+def _spread(n_states: NDArray[np.integer]) -> F64:
+    """Return the variance of the indicator of one of k equally likely states."""
+    share = 1.0 / n_states
+    return np.asarray(share * (1.0 - share))
+
+
+def _squared(fmap: FeatureMap) -> FeatureMap:
+    """Return the map with squared features and form."""
+    features = fmap.features
+    if isinstance(features, SparseRows):
+        if not (features.data == 1.0).all():
+            features = replace(features, data=features.data**2)
+    elif isinstance(features, SlicedRows):
+        make = features.make
+        features = replace(features, make=lambda rows: make(rows) ** 2)
+    elif features is not None:
+        features = features**2
+    return replace(fmap, features=features, basis=None if fmap.basis is None else fmap.basis**2)

@@ -7,7 +7,7 @@ multiplies, and it rises by at most as much as scores can,
     risk_i(w)  <=  z_i + q_i ,        q_i = r_i sum_{factors of i} |x| max |basis| |w| ,
 
 where r_i says how many labellings' scores a risk is made of.  The sum of the weighted q_i is that of the masses which
-are known for the sake of rounding (:mod:`ssvm_dsl.learning.driver.accuracy`),
+are known for the sake of rounding (:mod:`ssvm_dsl.learning.risks.accuracy`),
 
     1/n sum_i weight_i q_i  =  S(w)  =  sum_j m_j |w_j| ,
 

@@ -1,7 +1,7 @@
 """Training problems around risks of plug-ins: their results are checked, and their errors name them.
 
 A risk is known at one w by what it returns; that it is convex rests with the plug-in, and a plane that turns out above
-the mean risk elsewhere withdraws the certificate (:mod:`ssvm_dsl.learning.driver.claims`).
+the mean risk elsewhere withdraws the certificate (:mod:`ssvm_dsl.learning.driver.progress`).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class CustomPlanes(MarginProblem):
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
         self._remember(w, ids, planes.value, planes.bound)
-        return repeated(planes, back, self.program)
+        return planes if back is None else repeated(planes, back, self.program)
 
     def risks_at_zero(self) -> None:
         """Return ``None``: how large the risks of a plug-in can be is not known."""

@@ -79,8 +79,6 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: Para
         Names the obstacle, and the risk's other trainers.
     """
     needs, cliques = spec.needs, Cliques(parameters)
-    if not risk.of_maxima or not (needs.factored or needs.asks_marginals):
-        return
     used = risk.loss(loss)
     constrained = bool(parameters.program.constraints)
     too_many = needs.factored and not constrained and cliques.needed and not (needs.hulls and associative(parameters))
@@ -117,9 +115,7 @@ def _obstacle(spec: TrainerSpec, parameters: ParameterMap) -> str:
 
 
 def whose_marginals(spec: TrainerSpec, relaxed: bool, parameters: ParameterMap) -> str:
-    """Return whose marginals a trainer works on, and whether its dual is exact, in words; empty if it does not."""
-    if not spec.needs.factored:
-        return ""
+    """Return whose marginals a trainer of marginals works on, and whether its dual is exact, in words."""
     if relaxed:
         return "of variables and factors: the local polytope, exact on forests of pairs and else a relaxation"
     if parameters.program.constraints:

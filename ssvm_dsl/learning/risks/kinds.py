@@ -7,8 +7,8 @@ What a fit needs to know of a risk beforehand is data of its :class:`~ssvm_dsl.p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,25 +32,52 @@ from ssvm_dsl.scores.parameter_map import ParameterMap
 
 Problem = MarginProblem | GradientProblem
 
+#: Of a trainer that asks for nothing but best labellings.
+PLAIN = TrainerNeeds()
 
-@dataclass(frozen=True)
+
+class OracleNeed(NamedTuple):
+    """What a backend must give for training.
+
+    Parameters
+    ----------
+    tasks : frozenset of Task
+    abilities : frozenset of Ability
+    weakest : Guarantee
+        The weakest guarantee of its answers that will do.
+    why : str
+        The reason.
+    """
+
+    tasks: frozenset[Task]
+    abilities: frozenset[Ability]
+    weakest: Guarantee
+    why: str
+
+
 class Risk:
     """A risk.
 
     Parameters
     ----------
     spec : RiskSpec
-    settings : mapping
+    settings : mapping, optional
         Arguments of its factory in addition to the context of a fit.
+
+    Attributes
+    ----------
+    name : str
+        What users write.
+    of_maxima : bool
+        Whether it is a maximum over labellings.
+    relaxed : bool
+        Whether it is a maximum over the local polytope.
     """
 
-    spec: RiskSpec
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """What users write."""
-        return self.spec.name
+    def __init__(self, spec: RiskSpec, settings: Mapping[str, Any] | None = None) -> None:
+        self.spec, self.settings, self.name = spec, settings or {}, spec.name
+        self.of_maxima = spec.form in (RiskForm.PLANES, RiskForm.SCALED)
+        self.relaxed = spec.form is RiskForm.FRACTIONAL
 
     def loss(self, loss: LossTerm) -> LossTerm:
         """Return the loss that it looks at, for the declared one."""
@@ -59,12 +86,10 @@ class Risk:
         kind = ZERO_ONE if self.spec.loss is AddedLoss.ZERO_ONE else ADDITIVE
         return LossTerm(loss.truth, fresh_zeros(len(loss.node)), np.zeros(len(loss.const)), kind, 1.0)
 
-    def asks(
-        self, loss: LossTerm, messages: bool = False, marginals: bool = False
-    ) -> tuple[frozenset[Task], frozenset[Ability]]:
-        """Return (tasks, abilities) that a backend must cover, for the declared loss.
+    def asks(self, loss: LossTerm, needs: TrainerNeeds = PLAIN) -> OracleNeed:
+        """Return what a backend must give a trainer of some needs, for the declared loss.
 
-        With ``messages`` the trainer works on dual bounds, with ``marginals`` on distributions over labellings
+        Trainers may work on dual bounds, or on distributions over labellings
         (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
         """
         used, tasks = self.loss(loss), self.spec.tasks
@@ -78,11 +103,16 @@ class Risk:
         if self.of_maxima and Task.MAP in tasks:
             augmented, abilities = tasks_for_training(used.kind)
             tasks = tasks - {Task.MAP} | augmented
-        if self.of_maxima and marginals:
+        if self.of_maxima and needs.asks_marginals:
             tasks |= {Task.MARGINALS}
-        if self.relaxed and messages:
+        if self.relaxed and needs.messages:
             tasks, abilities = tasks - {Task.RELAXED} | {Task.MAP}, frozenset({Ability.MESSAGES})
-        return tasks, abilities
+        weakest, why = needs.guarantee, f"the trainer needs answers that are {needs.guarantee.value} or better"
+        if Task.MARGINALS in tasks:
+            weakest, why = Guarantee.EXACT, "marginals come without bounds, so that only exact ones will do"
+        elif self.spec.bounded and weakest is Guarantee.HEURISTIC:
+            weakest, why = Guarantee.BOUND, f"risk '{self.name}' is searched by bounds"
+        return OracleNeed(tasks, abilities, weakest, why)
 
     def takes(self, loss: LossTerm) -> bool:
         """Return whether the loss adds up over variables, where the risk needs that."""
@@ -101,20 +131,6 @@ class Risk:
         """
         return parameters.with_groups(self.loss(loss).groups)
 
-    @property
-    def of_maxima(self) -> bool:
-        """Whether it is a maximum over labellings."""
-        return self.spec.form in (RiskForm.PLANES, RiskForm.SCALED)
-
-    @property
-    def relaxed(self) -> bool:
-        """Whether it is a maximum over the local polytope."""
-        return self.spec.form is RiskForm.FRACTIONAL
-
-    def weakest(self, asked: Guarantee) -> Guarantee:
-        """Return the weakest guarantee that will do: a relaxation has no exact answers to ask for, only bounds."""
-        return Guarantee.BOUND if self.relaxed else asked
-
     def problem(
         self,
         parameters: ParameterMap,
@@ -122,13 +138,12 @@ class Risk:
         objective: RegularizedRisk,
         session: PlannedSession,
         executor: Executor,
-        marginals: bool = False,
-        messages: bool = False,
+        needs: TrainerNeeds = PLAIN,
     ) -> Problem:
         """Return the training problem.
 
-        With ``marginals`` it is one that mixes planes of labellings, with ``messages`` one of dual losses, where the
-        risk has any (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
+        For trainers that ask for marginals it is one that mixes planes of labellings, for those that work on messages
+        one of dual losses, where the risk has any (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
 
         ``parameters`` are what :meth:`asked_about` returned, and the session is opened on their program.
 
@@ -142,11 +157,14 @@ class Risk:
             text = f"risk '{self.name}' is for models of one label without axes, whose loss is Hamming or Cost"
             raise TrainingError(f"{text}; these risks take this model: {able}")
         known = registry()
-        factory = (marginals and self.spec.mixtures) or (messages and self.spec.dual_losses) or self.spec.factory
+        mixtures = needs.asks_marginals and self.spec.mixtures
+        factory = mixtures or (needs.messages and self.spec.dual_losses) or self.spec.factory
         spec = replace(self.spec, factory=factory)
         make: Any = spec.load(known.describe_owner(self.spec))
         own = isinstance(make, type) and issubclass(make, BaseProblem)
-        parameters, used = self._with_given(parameters, self.loss(loss), own)
+        used = self.loss(loss)
+        if parameters.constants is not None:
+            parameters, used = self._with_given(parameters, used, own)
         world = (parameters, used, objective, session, executor)
         if own:
             made: Any = make(*world, **self.settings)
@@ -162,11 +180,12 @@ class Risk:
             The risk cannot be minimised with them.
         """
         constants = parameters.constants
-        if constants is not None and self.relaxed and constants.tables:
+        assert constants is not None
+        if self.relaxed and constants.tables:
             text = "needs joint states that all have weights (no Forbid or Given of several variables)"
             raise TrainingError(f"risk '{self.name}' {text}; risk='margin' does without")
         subtracts = self.spec.form not in (RiskForm.SMOOTH, RiskForm.CONVEX)
-        if constants is None or not parameters.has_varying_constants or not subtracts:
+        if not parameters.has_varying_constants or not subtracts:
             return parameters, loss
         if not own:
             raise TrainingError(f"risk '{self.name}' knows nothing of given scores (Given); risk='margin' does")
@@ -190,14 +209,14 @@ def find_risk(name: str) -> Risk:
     OptionError
         There is no such risk; lists the known ones, and translates names used elsewhere.
     """
-    found = risks()
-    if not (isinstance(name, str) and name in found):
-        try:
-            registry().find(RiskSpec, name)
-        except PluginError as err:
-            raise OptionError(str(err)) from None
-        raise OptionError(f"risk {name!r} needs values to fit; use StructuredRegressor")
-    return found[name]
+    for spec in registry().specs(RiskSpec):
+        if spec.name == name and not spec.values:
+            return Risk(spec)
+    try:
+        registry().find(RiskSpec, name)
+    except PluginError as err:
+        raise OptionError(str(err)) from None
+    raise OptionError(f"risk {name!r} needs values to fit; use StructuredRegressor")
 
 
 def regression_risk(values: NDArray[np.float64], epsilon: tuple[float, float]) -> Risk:
@@ -211,15 +230,6 @@ def regression_risk(values: NDArray[np.float64], epsilon: tuple[float, float]) -
     """
     spec = next(one for one in registry().specs(RiskSpec) if one.values)
     return Risk(spec, {"values": values, "epsilon": epsilon})
-
-
-def weakest_oracle(spec: TrainerSpec, risk: Risk, tasks: frozenset[Task]) -> tuple[Guarantee, str]:
-    """Return the weakest guarantee of answers to some tasks that training can do with, and why."""
-    if Task.MARGINALS in tasks:
-        return Guarantee.EXACT, "marginals come without bounds, so that only exact ones will do"
-    if risk.spec.bounded and spec.needs.guarantee is Guarantee.HEURISTIC:
-        return Guarantee.BOUND, f"risk '{risk.name}' is searched by bounds"
-    return spec.needs.guarantee, f"the trainer needs answers that are {spec.needs.guarantee.value} or better"
 
 
 def minimisers(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.deadline import within, work_seconds
+from ssvm_dsl.deadline import time_left, work_seconds
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.inference.unopened import UnplannedSession
@@ -25,9 +25,9 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.learning.driver.accuracy import Accuracy, SummedAccuracy
-from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.accuracy import Accuracy, Mass
+from ssvm_dsl.learning.risks.base import Evaluation
 from ssvm_dsl.learning.risks.ceilings import risen_sum
 from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.learning.shards.messages import ShardMessages
@@ -39,7 +39,6 @@ from ssvm_dsl.learning.shards.recipe import (
     evaluated_at,
     step_on,
     sums_at,
-    sums_of,
 )
 from ssvm_dsl.plugin_api.training import RiskGradient, ShardStep
 from ssvm_dsl.scores.parameter_map import ParameterMap
@@ -120,13 +119,13 @@ class ShardedProblem(GradientProblem):
     @cached_property
     def accuracy(self) -> Accuracy:
         """What rounding may do to objectives and lower bounds."""
-        mass = np.zeros(self.dim)
+        total = np.zeros(self.dim)
         for one in self.facts:
-            mass += one.mass / self.n
+            total += one.mass / self.n
         found = [one.largest for one in self.facts if one.largest is not None]
         largest = max(found, key=lambda one: abs(one.value), default=None)
-        n_factors = sum(one.n_factors for one in self.facts)
-        return SummedAccuracy(self.parameters, self.objective, mass, n_factors, largest)
+        masses = [Mass(block, total[block.offset : block.stop]) for block in self.blocks if block.size]
+        return Accuracy(self.objective, masses, sum(one.n_factors for one in self.facts), lambda: largest)
 
     def _gradient(self, w: F64, examples: I64 | None) -> RiskGradient:
         """Return sums of the risks of each shard, or the risks of the selected examples, and a subgradient.
@@ -134,12 +133,10 @@ class ShardedProblem(GradientProblem):
         Without ``examples``, ``value`` and ``bound`` have an entry for each shard, whose weight in the objective is 1.
         """
         begin, left = work_seconds(), self._left()
-        if examples is None:
-            calls: list[tuple[int, tuple[Any, ...]]] = [(number, (w, left)) for number in range(len(self.facts))]
-            found: list[ShardSums] = self._run(sums_at, calls)
-        else:
-            calls = list(self._routed(w, left, examples))
-            found = self._run(sums_of, calls)
+        calls: list[tuple[int, tuple[Any, ...]]] = [(number, (w, left)) for number in range(len(self.facts))]
+        if examples is not None:
+            calls = self._routed(w, left, examples)
+        found: list[ShardSums] = self._run(sums_at, calls)
         vector, offset = np.zeros(self.dim), 0.0
         for one in found:
             vector += one.vector
@@ -179,25 +176,21 @@ class ShardedProblem(GradientProblem):
         at_zero, upper = np.array([one.at_zero for one in self.facts]), np.nan
         if self.session.guarantee is not Guarantee.HEURISTIC:
             upper = self.objective.primal(w, at_zero)
-            rise = self.n * self.accuracy.largest_rise(w)
+            rise = self.n * self.accuracy.size(w)
             lightest = min(one.lightest for one in self.facts)
             upper += risen_sum(float(at_zero.sum()), rise, self.degree, lightest) / self.n
         found = Evaluation(self.objective.regularizer(w), upper, np.zeros(len(at_zero)), at_zero, self.n)
-        self.evaluations.add(w, found)
+        self.note(w, found)
         return found
 
     def steepness(self, risks: F64) -> F64:
         """Return nothing: the shards told how steep their planes are when they were asked."""
         return np.zeros(0)
 
-    @property
-    def tightness_is_free(self) -> bool:
-        """Whether nothing needs to be asked for :meth:`tightness`."""
-        return self.smooth or self.session.guarantee is Guarantee.EXACT
-
-    def tightness(self, w: F64) -> float:
+    def tightness(self, w: F64, ask: bool = True) -> float:
         """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is."""
-        if self.smooth or self.session.guarantee is Guarantee.HEURISTIC:
+        free = self.smooth or self.session.guarantee is Guarantee.EXACT
+        if self.smooth or self.session.guarantee is Guarantee.HEURISTIC or not (free or ask):
             return np.nan
         found = self.evaluation(w)
         return found.n_proved / self.n if isinstance(found, SumEvaluation) else np.nan
@@ -208,13 +201,13 @@ class ShardedProblem(GradientProblem):
         value, bound = np.array([one.value for one in found]), np.array([one.bound for one in found])
         n_proved, n_late = sum(one.n_proved for one in found), sum(one.n_late for one in found)
         estimate, upper = self.objective.primal(w, value), self.objective.primal(w, bound)
-        self.evaluations.add(w, SumEvaluation(estimate, upper, value, bound, n_late, n_proved))
+        self.note(w, SumEvaluation(estimate, upper, value, bound, n_late, n_proved))
         return value, bound
 
     def _left(self) -> float:
         """Return the seconds that an oracle call has; raise ``OutOfTime`` where there are none."""
         self.pause()
-        return self.deadline.left
+        return time_left()
 
     def _routed(self, w: F64, left: float, examples: I64) -> list[tuple[int, tuple[Any, ...]]]:
         """Return the calls for some examples, in ascending order, to the shards that have them."""
@@ -224,7 +217,6 @@ class ShardedProblem(GradientProblem):
     def _run(self, function: Any, calls: list[tuple[int, tuple[Any, ...]]]) -> list[Any]:
         """Return what shards found before the deadline; the question counts as asked until then."""
         self._asked = work_seconds()
-        with within(self.deadline):
-            found = self.where.run(function, calls)
+        found = self.where.run(function, calls)
         self._asked = np.nan
         return found

@@ -17,9 +17,9 @@ from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.inference.unopened import UnplannedSession
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee
-from ssvm_dsl.learning.driver.accuracy import Excess
 from ssvm_dsl.learning.driver.checkpoint import fingerprint
-from ssvm_dsl.learning.driver.evaluations import proved
+from ssvm_dsl.learning.risks.accuracy import Excess
+from ssvm_dsl.learning.risks.base import proved
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.learning.shards.messages import Opened, opening
 from ssvm_dsl.learning.shards.parts import DataPart, has_examples
@@ -290,7 +290,7 @@ def _facts(shard: OpenShard) -> ShardFacts:
         if not shard.complete:
             return facts
         accuracy, mine = problem.accuracy, fingerprint(problem, {})
-        mass, n_factors = accuracy.mass() * problem.n, accuracy.n_factors
+        mass, n_factors = accuracy.by_weight() * problem.n, accuracy.n_factors
         return replace(facts, fingerprint=mine, mass=mass, n_factors=n_factors, largest=accuracy.largest())
 
 
@@ -327,22 +327,30 @@ class ShardSums:
     risks: F64 = field(default_factory=lambda: np.zeros(0))
 
 
-def sums_at(shard: OpenShard, w: F64, seconds: float) -> ShardSums:
-    """Return the sums over all examples of a shard; ``OutOfTime`` after so many seconds."""
-    return _sums(shard, w, seconds, None)
+def sums_at(shard: OpenShard, w: F64, seconds: float, examples: I64 | None = None) -> ShardSums:
+    """Return the sums over the examples of a shard, or over some, with the risk of each; for so many seconds.
 
-
-def sums_of(shard: OpenShard, w: F64, seconds: float, examples: I64) -> ShardSums:
-    """Return the sums over some examples of a shard, with the risk of each."""
-    return _sums(shard, w, seconds, examples)
+    Raises
+    ------
+    OutOfTime
+    """
+    problem = shard.problem
+    before = problem.oracle_seconds
+    with within(Deadline(seconds)), one_blas_thread():
+        found = problem.gradient(w, examples)
+    weight = problem.objective.weight if examples is None else problem.objective.weight[examples]
+    sums = _summed(problem, found.value, found.bound, weight)
+    return replace(
+        sums, vector=found.vector, offset=found.offset, n_late=len(weight) - sums.n_proved if problem.cut_short else 0,
+        seconds=problem.oracle_seconds - before, risks=np.zeros(0) if examples is None else found.value,
+    )  # fmt: skip
 
 
 def evaluated_at(shard: OpenShard, w: F64, seconds: float) -> tuple[ShardSums, int]:
     """Return the sums at weights without a vector, and oracle calls: none where the shard remembers the evaluation."""
     problem = shard.problem
-    problem.within(Deadline(seconds))
     before, asked = problem.oracle_seconds, problem.n_oracle_calls
-    with one_blas_thread():
+    with within(Deadline(seconds)), one_blas_thread():
         found = problem.evaluation(w)
     sums = _summed(problem, found.value, found.bound, problem.objective.weight)
     late = found.n_late if problem.cut_short else 0
@@ -373,9 +381,8 @@ def step_on(shard: OpenShard, step: ShardStep, lam: float, n: int, seconds: floa
     problem = shard.problem
     if (problem.objective.lam, problem.objective.n) != (lam, n):
         problem.objective = replace(problem.objective, lam=lam, n=n)
-    problem.within(Deadline(seconds))
     before = problem.n_oracle_calls
-    with one_blas_thread():
+    with within(Deadline(seconds)), one_blas_thread():
         found = step(problem, shard.memory, *given)
     return StepFound(found, problem.n_oracle_calls - before)
 
@@ -383,20 +390,6 @@ def step_on(shard: OpenShard, step: ShardStep, lam: float, n: int, seconds: floa
 def curvature_at(shard: OpenShard) -> F64:
     """Return the guess of the second derivatives, summed over the examples."""
     return shard.problem.curvature()
-
-
-def _sums(shard: OpenShard, w: F64, seconds: float, examples: I64 | None) -> ShardSums:
-    problem = shard.problem
-    problem.within(Deadline(seconds))
-    before = problem.oracle_seconds
-    with one_blas_thread():
-        found = problem.gradient(w, examples)
-    weight = problem.objective.weight if examples is None else problem.objective.weight[examples]
-    sums = _summed(problem, found.value, found.bound, weight)
-    return replace(
-        sums, vector=found.vector, offset=found.offset, n_late=len(weight) - sums.n_proved if problem.cut_short else 0,
-        seconds=problem.oracle_seconds - before, risks=np.zeros(0) if examples is None else found.value,
-    )  # fmt: skip
 
 
 def _summed(problem: Problem, value: F64, bound: F64, weight: F64) -> ShardSums:

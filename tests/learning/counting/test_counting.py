@@ -14,8 +14,7 @@ from ssvm_dsl import CountingPredictor, Dicycles, OutputSpace, Subsets
 from ssvm_dsl.datasets import make_identity, make_tours
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel
-from ssvm_dsl.learning.counting.methods.meta_descent import MetaWindow, meta_descent
-from ssvm_dsl.learning.counting.methods.stochastic import Window, stochastic
+from ssvm_dsl.learning.counting.methods.descent import MetaWindow, Window, meta_descent, stochastic
 from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
 from ssvm_dsl.testing import check_output_space
 

@@ -13,7 +13,7 @@ import small
 from small import Case
 from ssvm_dsl import Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.learning.driver.validation import Validation
+from ssvm_dsl.learning.driver.fit import Validation
 
 DATA = Case(small.Word, n=10, C=1.0).make(0)
 HELD_OUT = Case(small.Word, n=10, C=1.0).make(1)

@@ -67,7 +67,7 @@ def test_each_example_has_its_own_answer(model, X, Y, risk, draw):
 
 
 def test_latent_states_are_completed_once_for_each_example():
-    from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
+    from ssvm_dsl.learning.risks.hinges.margin import CompletingProblem
 
     X, Y = make_chains(N, n_features=5, n_states=3, length=(1, 5), noise=1.0, random_state=0)
     made = training_problem(Word, X, Y)

@@ -1,1 +1,1 @@
-"""Methods that minimise the counting objective: in closed form, in batches, online, from streams."""
+"""Methods that minimise the counting objective: by all examples at once, by one after the other, from streams."""

@@ -13,8 +13,14 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.counting.kernels import InputKernel
-from ssvm_dsl.learning.counting.methods.meta_descent import MetaWindow, meta_descent
-from ssvm_dsl.learning.counting.methods.stochastic import Window, automatic_delay, largest_curvature, stochastic
+from ssvm_dsl.learning.counting.methods.descent import (
+    MetaWindow,
+    Window,
+    automatic_delay,
+    largest_curvature,
+    meta_descent,
+    stochastic,
+)
 from ssvm_dsl.learning.counting.objective import CountingRisk
 from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.estimators.fitting.stream import Stream

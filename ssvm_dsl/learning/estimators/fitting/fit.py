@@ -119,7 +119,7 @@ def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> N
         w, state = check_weights(learnt, problem.dim, name)
         n_passes = 1.0 + 1.0  # one to learn, one to look at the objective
         progress = run.progress = Progress(w, n_passes=n_passes, reason="stream")
-        progress.value(problem.evaluation(w), problem)
+        progress.keep(w, problem.evaluation(w), problem)
         progress.tightness = problem.tightness(w)
         progress.oracle_seconds = problem.oracle_seconds
         request.times.add(problem.oracle_seconds, progress)

@@ -10,9 +10,9 @@ import numpy as np
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.need import Guarantee
-from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.certificate import FitReport
 from ssvm_dsl.learning.driver.progress import Progress
+from ssvm_dsl.learning.risks.accuracy import Accuracy
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, minimisers, risks
 from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
 from ssvm_dsl.registry import registry

@@ -10,7 +10,7 @@ fits the convex problem in which these are true, from the weights at hand (Yuill
 than the tolerance.  The certificate holds for the last convex problem, not for the whole.
 
 Online trainers (``TrainerSpec.completes``) complete an example whenever they visit it, without rounds: with the risk
-``perceptron`` that is the latent structured perceptron (:mod:`ssvm_dsl.learning.risks.hinges.completing`).
+``perceptron`` that is the latent structured perceptron (:mod:`ssvm_dsl.learning.risks.hinges.margin`).
 """
 
 from __future__ import annotations
@@ -407,9 +407,9 @@ def complete(
 
 def objective_in_time(problem: Problem, w: F64, deadline: Deadline) -> float:
     """Return the objective at weights with the labellings found, its bound where time cuts these short; or infinity."""
-    problem.within(deadline)
     try:
-        value, upper = problem.value(w)
+        with within(deadline):
+            value, upper = problem.value(w)
     except OutOfTime:
         return np.inf
     return upper if problem.cut_short and np.isfinite(upper) else value

@@ -26,10 +26,9 @@ from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, feature_seconds, fit_cost_estimate, require_fit_memory
-from ssvm_dsl.learning.driver.fit import train
+from ssvm_dsl.learning.driver.fit import Validation, train
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
-from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess
@@ -44,9 +43,8 @@ from ssvm_dsl.learning.objective import (
     require_labels,
 )
 from ssvm_dsl.learning.risks.factored import check_factored
-from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
-from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_convex, check_pairing, weakest_oracle
+from ssvm_dsl.learning.risks.hinges.margin import CompletingProblem, MarginProblem
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_convex, check_pairing
 from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
@@ -143,14 +141,13 @@ def planned_run(
     session: PlannedSession
     try:
         with within(request.deadline):
-            check_factored(spec, risk, svm.power, grounded.parameters, loss)
-            tasks, abilities = risk.asks(loss, needs.messages, needs.asks_marginals)
+            if risk.of_maxima and (needs.factored or needs.asks_marginals):
+                check_factored(spec, risk, svm.power, grounded.parameters, loss)
+            tasks, abilities, weakest, _ = risk.asks(loss, needs)
             tasks |= {Task.MAP_CLAMPED} if completes else frozenset()
-            weakest = weakest_oracle(spec, risk, tasks)[0]
-            ask = Ask(
-                tasks, svm.backend, svm.backend_options, risk.weakest(Guarantee(svm.guarantee)), weakest, abilities,
-                risk.loss(loss).factors,
-            )  # fmt: skip
+            asked = Guarantee.BOUND if risk.relaxed else Guarantee(svm.guarantee)  # no relaxation has exact answers
+            priced = risk.loss(loss).factors
+            ask = Ask(tasks, svm.backend, svm.backend_options, asked, weakest, abilities, priced)
             kept = grounded.kept if parameters.program is program else None
             session = open_session(parameters.program, ask, parameters, kept, note_plan, starts=False)
     except OutOfTime:
@@ -159,7 +156,7 @@ def planned_run(
         estimates = [CostEstimate("this fit", session.plan.backend, program.n_examples, np.nan)]
     if needs.hulls:  # their trainers ask the kinds of constraints for rows
         parameters = replace(parameters, program=with_rules(parameters.program, registry()))
-    problem = risk.problem(parameters, loss, objective, session, executor, needs.asks_marginals, needs.messages)
+    problem = risk.problem(parameters, loss, objective, session, executor, needs)
     if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
         problem = CompletingProblem(problem, unknown_variables(grounded))
     if problem.accuracy.overflows:

@@ -53,12 +53,7 @@ class GradientProblem(BaseProblem, ABC):
     def _gradient(self, w: F64, examples: I64 | None) -> RiskGradient:
         """Return the same of examples in ascending order, each once."""
 
-    @property
-    def tightness_is_free(self) -> bool:
-        """Whether nothing needs to be asked for :meth:`tightness`."""
-        return True
-
-    def tightness(self, w: F64) -> float:
+    def tightness(self, w: F64, ask: bool = True) -> float:
         """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is maximised."""
         return np.nan
 

@@ -16,6 +16,8 @@ Algorithm 2 prints its negative and leaves out both eps.)
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
@@ -26,8 +28,8 @@ from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, positions
 from ssvm_dsl.ir.solution import label_ptr, select
-from ssvm_dsl.learning.driver.evaluations import proved_share
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.base import proved_share
 from ssvm_dsl.learning.risks.ceilings import spreads
 from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.plugin_api.protocols import Executor
@@ -74,7 +76,7 @@ class RegressionProblem(GradientProblem):
         start, ids = self.seconds(), select(self.program, examples)
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(self.program.state_ptr[self.program.var_ptr], ids)
-        parts_found = self.executor.map(lambda part: self._part(w, part), parts)
+        parts_found = self.executor.map(partial(self._part, w), parts)
         labels, best, bound, given = (np.concatenate(numbers) for numbers in zip(*parts_found, strict=True))
         high, low = best - self.values[ids] - self.above, self.values[ids] - given - self.below
         value = np.maximum(high, 0.0) + np.maximum(low, 0.0)
@@ -100,7 +102,7 @@ class RegressionProblem(GradientProblem):
         self.parameters.fill_examples(w, theta, ids)
         truth = self.loss.truth[positions(program.var_ptr, ids)]
         given = score_labels(program, theta, truth, ids)
-        solution = self.ask_all(Question(theta, ids), given)
+        solution = self.ask(Question(theta, ids), given, whole=True)
         worse = solution.score < given  # an inexact oracle may miss the labelling that is known
         labels = np.where(worse[owners(label_ptr(program, ids))], truth, solution.labels)
         best = np.maximum(solution.score, given)
@@ -114,14 +116,11 @@ class RegressionProblem(GradientProblem):
         high, low = of_truth + apart - self.values - self.above, self.values - of_truth - self.below
         return np.asarray(np.maximum(high, 0.0) + np.maximum(low, 0.0))
 
-    @property
-    def tightness_is_free(self) -> bool:
-        """Whether all answers are proved, so that nothing needs to be asked."""
-        return self.session.guarantee is Guarantee.EXACT and not self.cut_short
-
-    def tightness(self, w: F64) -> float:
+    def tightness(self, w: F64, ask: bool = True) -> float:
         """Return the share of examples whose risk at w is proved."""
-        if self.tightness_is_free:
+        if self.session.guarantee is Guarantee.EXACT and not self.cut_short:
             return 1.0
+        if not ask:
+            return np.nan
         known = self.evaluation(w)
         return proved_share(known.value, known.bound)

@@ -49,10 +49,10 @@ class WestonWatkins(GradientProblem):
     """
 
     def _prepare(self) -> None:
-        super()._prepare()
         program, loss = self.program, self.loss
         self._mu = Theta.zeros(program)
         c = program.uniform_card
+        self.reach = 2.0 * c
         self._wrong = np.arange(c) != loss.truth[:, None]
         if program.allowed is not None:
             self._wrong &= program.allowed.reshape(-1, c)
@@ -81,9 +81,6 @@ class WestonWatkins(GradientProblem):
         constants, wrong = self.parameters.constants, self._wrong.sum(axis=1)
         total = np.maximum(np.where(self._wrong, self._price, 0.0), 0.0).sum(axis=1)
         return np.asarray(total if constants is None else total + wrong * spreads(constants, self.program))
-
-    def _reach(self) -> F64:
-        return np.full(self.n, 2.0 * self.program.uniform_card)
 
     def _hinge(self, above: F64) -> tuple[F64, F64]:
         """Return (hinges, slopes)."""

@@ -10,11 +10,11 @@ with ``Delta = 0`` for the log-loss.  A gradient is the adjoint of the parameter
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64, Bools
-from ssvm_dsl.deadline import within
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.features import NODE
@@ -29,7 +29,6 @@ from ssvm_dsl.memory import fresh_zeros
 from ssvm_dsl.plugin_api.training import RiskGradient
 from ssvm_dsl.scores.labellings import add_labels, score_labels
 from ssvm_dsl.scores.marginals import add_marginals
-from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Relative error of a difference of two scores, each a sum of at most some thousand products.
 ROUNDING = 1e-12
@@ -53,43 +52,45 @@ class SmoothProblem(GradientProblem):
     smooth = True
 
     def _prepare(self) -> None:
-        super()._prepare()
-        self._mu = Theta.zeros(self.program, fresh_zeros(self.program.n_states))
-        shared = {m.group for m in self.parameters.maps if m.features is None}
-        self._scored = scored_variables(self.parameters)
-        self._shared = [number in shared for number in range(len(self.program.groups))]
+        program = self.program
+        self._mu = Theta.zeros(program, fresh_zeros(program.n_states))
+        self._shared = [False] * len(program.groups)  # groups whose tables are the same for all examples
+        self._scored = np.zeros(program.n_variables, dtype=bool)  # variables whose states have scores with weights
+        for fmap in self.parameters.maps:
+            if fmap.group == NODE:
+                self._scored[fmap.variables(None)[:, 0]] = True
+            elif fmap.features is None:
+                self._shared[fmap.group] = True
 
     def _gradient(self, w: F64, examples: I64 | None) -> RiskGradient:
         """Return the risks of the selected examples and the gradient of their weighted sum."""
         start = self.seconds()
-        program, ids = self.program, select(self.program, examples)
+        program, objective, ids = self.program, self.objective, select(self.program, examples)
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(program.state_ptr[program.var_ptr], ids)
-        found = self.executor.map(lambda part: self._part(w, part), parts)
-        value = np.concatenate([risks for risks, _, _ in found])
+        found = self.executor.map(partial(self._part, w), parts)
+        risks, sums, sizes = zip(*found, strict=True)
+        value = np.concatenate(risks)
         for number, table in enumerate(self._mu.tables):
             if self._shared[number]:
-                table[...] = sum(tables[number] for _, tables, _ in found)
+                table[...] = sums[0][number]
+                for tables in sums[1:]:
+                    table += tables[number]
         vector = self.parameters.adjoint(self._mu, examples=examples)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
         self._remember(w, ids, value, value)
-        size = np.concatenate([sizes for _, _, sizes in found])
-        made = RiskGradient.of(self.objective, ids, value, value, vector, w)
-        return replace(made, offset=made.offset - self._rounding(ids, value, vector, w, size))
+        made = RiskGradient.of(objective, ids, value, value, vector, w)
+        # the offset is a difference of scores: a bound of its rounding error is taken off
+        error = float(np.dot(objective.weight[ids] * objective.slopes(value), np.concatenate(sizes)))
+        for part in slices(len(w)):
+            error += float(np.dot(np.abs(vector[part]), np.abs(w[part])))
+        return replace(made, offset=made.offset - ROUNDING * error)
 
     def risks_at_zero(self) -> F64 | None:
         """Return the most that each risk is at weights of 0: all labellings, each with the largest loss."""
         largest = largest_losses(self.loss, self.program, self.parameters.constants)
         return largest + labelling_logarithms(self.program)
-
-    def _rounding(self, ids: I64, value: F64, vector: F64, w: F64, size: F64) -> float:
-        """Return a bound of the rounding error of a plane's offset, which is a difference of scores."""
-        objective = self.objective
-        error = float(np.dot(objective.weight[ids] * objective.slopes(value), size))
-        for part in slices(len(w)):
-            error += float(np.dot(np.abs(vector[part]), np.abs(w[part])))
-        return ROUNDING * error
 
     def _size(self, ids: I64) -> F64:
         """Return the most that scores of labellings of some examples are sums of, in absolute numbers."""
@@ -111,30 +112,37 @@ class SmoothProblem(GradientProblem):
         truth = self.loss.truth[positions(program.var_ptr, ids)]
         of_truth = score_labels(program, theta, truth, ids)
         self.loss.augment(program, theta, ids)
-        coef, shift, log_z = self.objective.weight[ids], self.loss.const[ids] - of_truth, None
+        coef, shift, log_z, found = self.objective.weight[ids], self.loss.const[ids] - of_truth, None, None
         if self.objective.power == 1.0 and Ability.SUMMED_MARGINALS in self.session.abilities:
             tables = self._cleared(ids)
             log_z = self._expect(theta, ids, coef, tables, -shift)
-        if log_z is not None:
-            risk = _checked(log_z + shift, ids)
-        else:
+        if log_z is None:
             tables = self._cleared(ids)  # again: a backend that ran out of memory may have added something
-            solution = self.ask_all(Question(theta, ids, Task.MARGINALS), -shift)
-            assert solution.log_partition is not None
-            risk = _checked(solution.log_partition + shift, ids)
+            found = self.ask(Question(theta, ids, Task.MARGINALS), -shift, whole=True)
+            assert found.log_partition is not None
+            log_z = found.log_partition
+        risk = log_z + shift
+        unknown = np.flatnonzero(~np.isfinite(risk))
+        if len(unknown):
+            text = "has no finite log-loss: the backend did not finish it, or the truth is ruled out"
+            raise TrainingError(f"example {int(ids[unknown[0]])} {text}")
+        risk = np.maximum(risk, 0.0)  # rounding aside, none is below
+        if found is not None:
             coef = coef * self.objective.slopes(risk)
-            add_marginals(program, solution.needed_marginals(), coef, ids, mu.node, tables)
+            add_marginals(program, found.needed_marginals(), coef, ids, mu.node, tables)
         add_labels(program, truth, -coef, ids, mu.node, tables)
         return risk, tables, self._size(ids)
 
     def _cleared(self, ids: I64) -> list[F64]:
         """Return where the sums for tables of some examples are added; these, and those for states, are zero."""
-        mu, program = self._mu, self.program
+        mu, program, tables = self._mu, self.program, list[F64]()
         mu.node[positions(program.state_ptr[program.var_ptr], ids)] = 0.0
-        tables = [np.zeros_like(t) if shared else t for t, shared in zip(mu.tables, self._shared, strict=True)]
-        for group, table, shared in zip(program.groups, tables, self._shared, strict=True):
-            if not shared:
+        for group, table, shared in zip(program.groups, mu.tables, self._shared, strict=True):
+            if shared:
+                tables.append(np.zeros_like(table))
+            else:
                 table[group.table_rows(ids)] = 0.0
+                tables.append(table)
         return tables
 
     def _expect(self, theta: Theta, ids: I64, coef: F64, tables: list[F64], known: F64) -> F64 | None:
@@ -143,8 +151,7 @@ class SmoothProblem(GradientProblem):
         for piece in self.pieces(ids):
             question = Question(theta, piece, Task.MARGINALS, variables=self._scored)
             here = slice(at, at + len(piece))
-            with within(self.deadline):
-                log_z = self.session.expect(question, coef[here], self._mu.node, tables, known[here])
+            log_z = self.session.expect(question, coef[here], self._mu.node, tables, known[here])
             if log_z is None:
                 return None
             found.append(log_z)
@@ -152,25 +159,7 @@ class SmoothProblem(GradientProblem):
         return np.concatenate(found)
 
 
-def scored_variables(parameters: ParameterMap) -> Bools:
-    """Return the variables whose states have scores that depend on weights; ``shape (V,)``."""
-    out = np.zeros(parameters.program.n_variables, dtype=bool)
-    for fmap in parameters.maps:
-        if fmap.group == NODE:
-            out[fmap.variables(None)[:, 0]] = True
-    return out
-
-
 def _largest(scores: F64) -> float:
     """Return the largest finite size of a score."""
     sizes = np.abs(scores)
     return float(sizes.max(initial=0.0, where=sizes < np.inf))
-
-
-def _checked(risk: F64, ids: I64) -> F64:
-    """Return risks without the rounding below 0; refuse those that are not known."""
-    unknown = np.flatnonzero(~np.isfinite(risk))
-    if len(unknown):
-        text = "has no finite log-loss: the backend did not finish it, or the truth is ruled out"
-        raise TrainingError(f"example {int(ids[unknown[0]])} {text}")
-    return np.maximum(risk, 0.0)

@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.deadline import time_left
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.need import Limits
@@ -45,24 +46,23 @@ class DualLossProblem(RelaxedProblem):
     """The relaxed risk, plain or soft, and dual losses by messages.
 
     Parameters are those of :class:`~ssvm_dsl.learning.risks.hinges.relaxed.RelaxedProblem`.
+
+    Attributes
+    ----------
+    in_one_call : bool
+        Whether the backend lowers bounds and returns slopes in one call.
+    temperature : float
+        The temperature of the backend's maxima; 0 for plain ones.
     """
 
     def _prepare(self) -> None:
         super()._prepare()
         self._made_by: WeakKeyDictionary[Messages, Plan] = WeakKeyDictionary()
         self._evaluated: dict[tuple[int, int], Messages] = {}  # messages of the last evaluation of some examples
-
-    @cached_property
-    def _first(self) -> DualBound | None:
-        """The bound of one example without weights, where the backend lowers bounds and returns slopes in one call."""
-        if not self.n:
-            return None
-        return self.session.dual_bound(Question(self._theta, np.zeros(1, np.int64), limits=Limits(iterations=0)))
-
-    @property
-    def temperature(self) -> float:
-        """The temperature of the backend's maxima; 0 for plain ones."""
-        return 0.0 if self._first is None else self._first.temperature
+        first = Question(self._theta, np.zeros(1, np.int64), limits=Limits(iterations=0))
+        bound = self.session.dual_bound(first) if self.n else None
+        self.in_one_call = bound is not None
+        self.temperature = 0.0 if bound is None else bound.temperature
 
     @cached_property
     def smoothing(self) -> F64:
@@ -85,14 +85,9 @@ class DualLossProblem(RelaxedProblem):
         plain = super().risks_at_zero()
         return None if plain is None else plain + self.smoothing
 
-    @property
-    def tightness_is_free(self) -> bool:
-        """Return whether maxima are soft: no labelling attains them, and there is nothing to ask."""
-        return self.temperature > 0.0
-
-    def tightness(self, w: F64) -> float:
+    def tightness(self, w: F64, ask: bool = True) -> float:
         """Return the share of examples with a labelling that is proved a maximum; ``nan`` where maxima are soft."""
-        return np.nan if self.temperature > 0.0 else super().tightness(w)
+        return np.nan if self.temperature > 0.0 else super().tightness(w, ask)
 
     def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
         """Return dual losses, upper bounds of the risks, after a few passes of message passing; and the messages.
@@ -123,7 +118,7 @@ class DualLossProblem(RelaxedProblem):
         self.parameters.fill_shared(w, self._theta)
         shift = self._fill(w, ids)
         question = Question(self._theta, ids, warm=warm, limits=Limits(iterations=passes))
-        if self._first is not None:
+        if self.in_one_call:
             self.pause()
             known = self._dual_bound(question)
             marginals, value, messages = known.marginals, known.bound + shift, known.messages
@@ -139,7 +134,7 @@ class DualLossProblem(RelaxedProblem):
         plan, warm = self.session.plan, question.warm
         if warm is not None and self._made_by.get(warm, plan) is not plan:
             question = question.replace(warm=None)  # messages are laid out as the backend likes that made them
-        found = self.ask_all(question, -shift)
+        found = self.ask(question, -shift, whole=True)
         marginals = self.session.slope(question.replace(warm=found.warm, limits=Limits()))
         if marginals is not None:
             self._made_by[found.warm] = self.session.plan
@@ -166,7 +161,7 @@ class DualLossProblem(RelaxedProblem):
 
     def _answered(self, question: Question, shift: F64) -> Solution:
         """Return labellings and bounds; of a decomposition those that messages alone give, without a search."""
-        if self._first is None:
+        if not self.in_one_call:
             return super()._answered(question, shift)
         key = self._key(question.ids(self.program))
         limited = question.replace(warm=self._evaluated.get(key), limits=Limits(iterations=MOST_CALLS))
@@ -194,7 +189,7 @@ class DualLossProblem(RelaxedProblem):
             marginals = consistent(program, found.marginals, ids)
             entropy = self.temperature * entropies(program, marginals, ids)
             value = score_marginals(program, self._theta, marginals, ids) + shift + entropy
-            if (bound - value <= CLOSE * (np.abs(bound) + self.smoothing[ids])).all() or self.deadline.over:
+            if (bound - value <= CLOSE * (np.abs(bound) + self.smoothing[ids])).all() or time_left() <= 0.0:
                 break
         planes = self._made(ids, marginals, value, np.maximum(bound, value))
         planes.loss[:] += entropy

@@ -5,17 +5,29 @@ The risk is the structured hinge by margin rescaling,
     risk_i(w) = max_y [ loss(y_i, y) + w . Phi(x_i, y) ] - w . Phi(x_i, y_i) .
 
 An oracle call is a pure function of (program, features, w, examples): it knows nothing of where it runs.
+
+Where each call of the oracle completes latent variables again (:class:`CompletingProblem`), what an online trainer sees
+of example i at weights w is the risk
+
+    max_(y, h) [loss(y_i, y) + w . Phi(x_i, y, h)] - max_h w . Phi(x_i, y_i, h)
+
+with the plane of both maximisers, the second one found with the known labels clamped.  Without a loss these are the
+updates of the latent structured perceptron (Sun, Matsuzaki, Okanohara and Tsujii, IJCAI 2009): away from the best
+labelling, towards the best one that agrees with what is known.  The risk is not convex, and planes do not bound it at
+other weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.counts import CountTables
@@ -24,10 +36,9 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
-from ssvm_dsl.ir.solution import Prices, Solution, join_marginals, label_ptr, take_marginals
+from ssvm_dsl.ir.solution import Prices, join_marginals, label_ptr, take_marginals
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.learning.driver.evaluations import proved_share
-from ssvm_dsl.learning.risks.base import BaseProblem, each_once
+from ssvm_dsl.learning.risks.base import BaseProblem, each_once, proved_share
 from ssvm_dsl.learning.risks.ceilings import largest_losses
 from ssvm_dsl.plugin_api.protocols import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
@@ -46,7 +57,6 @@ class MarginProblem(BaseProblem):
     exact_with_backend = True  # an exact backend makes the oracle exact
 
     def _prepare(self) -> None:
-        super()._prepare()
         self.truth: I32 = self.loss.truth
         self._prices: dict[int, F64] = {}
         if self.loss.tables is not None:
@@ -75,12 +85,12 @@ class MarginProblem(BaseProblem):
         ids, back = each_once(self.program, examples)
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(self.program.state_ptr[self.program.var_ptr], ids)
-        planes = self.executor.map(lambda part: self._part(w, part), parts)
+        found = self.executor.map(partial(self._part, w), parts)
+        planes = found[0] if len(found) == 1 else join_planes(found)
         self.n_oracle_calls += len(ids)
-        joined = join_planes(planes)
-        self._remember(w, ids, joined.value, joined.bound)
+        self._remember(w, ids, planes.value, planes.bound)
         self.oracle_seconds += self.seconds() - start
-        return repeated(joined, back, self.program)
+        return planes if back is None else repeated(planes, back, self.program)
 
     def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
         """Return the planes of the labellings of the highest score; ``bound`` is ``nan``."""
@@ -93,7 +103,7 @@ class MarginProblem(BaseProblem):
             states = positions(program.state_ptr[program.var_ptr], ids)
             theta.node[states] += given[states]
         of_truth = score_labels(program, theta, truth, ids)
-        found = self.ask_all(Question(theta, ids), of_truth)
+        found = self.ask(Question(theta, ids), of_truth, whole=True)
         labels = found.labels_or(truth)
         loss = self.loss.value(program, labels, ids)
         value = loss + found.score - of_truth
@@ -102,7 +112,7 @@ class MarginProblem(BaseProblem):
         planes = self._planes_of(ids, truth, labels, loss, value, np.full(len(ids), np.nan))
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
-        return repeated(planes, back, program)
+        return planes if back is None else repeated(planes, back, program)
 
     def compiled(self, tables: bool = False) -> CompiledOracle | None:
         """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one.
@@ -113,14 +123,12 @@ class MarginProblem(BaseProblem):
         if not (plain or (tables and self.loss.kind in (ADDITIVE, JOINT))) or self.parameters.sliced:
             return None  # other kernels know of losses that add up over variables, and of features at hand, only
         oracle = self.session.compiled()
-        return None if oracle is not None and oracle.finite and self._rules_out else oracle
-
-    @property
-    def _rules_out(self) -> bool:
-        """Whether states or joint states are ruled out."""
+        if oracle is None or not oracle.finite:
+            return oracle
         constants = self.parameters.constants
-        tables = [] if constants is None else list(constants.tables.values())
-        return self.program.allowed is not None or any((table == -np.inf).any() for table in tables)
+        given = [] if constants is None else list(constants.tables.values())
+        rules_out = self.program.allowed is not None or any((table == -np.inf).any() for table in given)
+        return None if rules_out else oracle
 
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
         """Add ``sum_k coef_k scale_k (Phi(x_k, y_k) - Phi(x_k, labels_k))`` to ``out`` and return it."""
@@ -145,89 +153,86 @@ class MarginProblem(BaseProblem):
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
-        planes = self._known(self.oracle(w, examples))
+        planes = self.oracle(w, examples)
+        if self.cut_short:
+            self._require_bounds(planes)
         coef = -self.objective.slopes(planes.value) * self.objective.weight[planes.examples]
         vector = self.accumulate(planes, coef, np.zeros(self.dim))
         return RiskGradient.below(self.objective, planes.examples, planes.value, planes.bound, vector, planes.loss)
 
     def evaluate(self, w: F64) -> tuple[float, float, Planes]:
         """Return (objective, certified upper bound or nan, planes of all examples) at w."""
-        planes = self._known(self.oracle(w))
+        planes = self.oracle(w)
+        if self.cut_short:
+            self._require_bounds(planes)
         return self.objective.primal(w, planes.value), self.objective.primal(w, planes.bound), planes
 
-    def _known(self, planes: Planes) -> Planes:
-        """Return planes; raise ``OutOfTime`` where time cut them short and their risks have no bound, either."""
-        if self.cut_short and np.isnan(planes.bound).any():
+    def _require_bounds(self, planes: Planes) -> None:
+        """Raise ``OutOfTime`` where risks of planes that time cut short have no bound, either."""
+        if np.isnan(planes.bound).any():
             raise OutOfTime("the time limit came before the oracle's answers, and they have no bounds")
-        return planes
 
-    @property
-    def tightness_is_free(self) -> bool:
-        """Whether all answers are proved, so that nothing needs to be asked."""
-        return self.exact_with_backend and self.session.guarantee is Guarantee.EXACT and not self.cut_short
-
-    def tightness(self, w: F64) -> float:
+    def tightness(self, w: F64, ask: bool = True) -> float:
         """Return the share of examples whose labelling at w is proved the worst one.
 
         ``nan`` where nothing is proved: the oracle is a heuristic.
         """
-        if self.tightness_is_free:
+        if self.exact_with_backend and self.session.guarantee is Guarantee.EXACT and not self.cut_short:
             return 1.0
+        if not ask:
+            return np.nan
         found = self.evaluation(w)
         return proved_share(found.value, found.bound)
 
     def _part(self, w: F64, ids: I64) -> Planes:
         """Return the planes of one part of a batch."""
-        theta, program = self._theta, self.program
+        theta, program, loss = self._theta, self.program, self.loss
         self.parameters.fill_examples(w, theta, ids)
         truth = self.truth[positions(program.var_ptr, ids)]
         of_truth = score_labels(program, theta, truth, ids)
-        if self.loss.kind == ZERO_ONE:
+        if loss.kind == ZERO_ONE:
             labels, value, bound = self._zero_one(theta, ids, truth, of_truth)
         else:
-            self.loss.augment(program, theta, ids)
-            shift = self.loss.const[ids] - of_truth
-            solution = self._best(theta, ids, known=-shift)
+            loss.augment(program, theta, ids)
+            shift = loss.const[ids] - of_truth
+            if loss.tables is None:
+                solution = self.ask(Question(theta, ids, warm=self._prices_of(ids) if self._prices else None), -shift)
+                if isinstance(solution.warm, Prices):
+                    self._keep_prices(solution.warm)
+            else:  # what it adds by counts
+                solution = self.ask_by_count(theta, loss.tables.select(ids), ids, -shift)
             labels, value, bound = solution.labels_or(truth), solution.score + shift, solution.bound + shift
-        return self._planes_of(ids, truth, labels, self.loss.value(program, labels, ids), value, bound)
+        return self._planes_of(ids, truth, labels, loss.value(program, labels, ids), value, bound)
 
     def _planes_of(self, ids: I64, truth: I32, labels: I32, loss: F64, value: F64, bound: F64) -> Planes:
         """Return planes; the truth's, which is zero, where an inexact oracle has found nothing better, or nothing."""
-        ptr, loss = label_ptr(self.program, ids), loss + self._without_weights(ids, truth, labels)
+        ptr = label_ptr(self.program, ids)
+        if self.parameters.has_varying_constants:
+            loss = loss + self._without_weights(ids, truth, labels)
         below = value < 0.0
         if below.any():
             labels = np.where(np.repeat(below, np.diff(ptr)), truth, labels)
             loss, value = np.where(below, 0.0, loss), np.maximum(value, 0.0)
         return Planes(ids, ptr, labels, loss, value, bound if np.isnan(bound).any() else np.fmax(bound, value))
 
-    def _without_weights(self, ids: I64, truth: I32, labels: I32) -> F64 | float:
+    def _without_weights(self, ids: I64, truth: I32, labels: I32) -> F64:
         """Return what labellings score without weights more than the truth: a part of the offset of their planes."""
-        if not self.parameters.has_varying_constants:
-            return 0.0
         constants, program = self.parameters.constants, self.program
         assert constants is not None
         return constants.value(program, labels, ids) - constants.value(program, truth, ids)
 
-    def _best(self, theta: Theta, ids: I64, known: F64) -> Solution:
-        """Return the best labellings for loss-augmented scores, with what the loss adds by counts.
-
-        ``known`` are the scores of the truth, whose loss is zero.
-        """
-        if self.loss.tables is None:
-            found = self.ask(Question(theta, ids, warm=self._prices_of(ids)), known)
-            if isinstance(found.warm, Prices):
-                for k, i in enumerate(found.warm.ids.tolist()):
-                    self._prices[i] = found.warm.values[found.warm.ptr[k] : found.warm.ptr[k + 1]].copy()
-            return found
-        return self.ask_by_count(theta, self.loss.tables.select(ids), ids, known)
-
     def _prices_of(self, ids: I64) -> Prices | None:
         """Return the prices that the last oracle calls for some examples have kept, if any."""
-        there = [i for i in ids.tolist() if i in self._prices] if self._prices else []
+        there = [i for i in ids.tolist() if i in self._prices]
         if not there:
             return None
         values = [self._prices[i] for i in there]
         return Prices(np.array(there, dtype=np.int64), pointers(np.array([*map(len, values)])), np.concatenate(values))
+
+    def _keep_prices(self, prices: Prices) -> None:
+        """Keep the prices of some examples for the next oracle call."""
+        for k, i in enumerate(prices.ids.tolist()):
+            self._prices[i] = prices.values[prices.ptr[k] : prices.ptr[k + 1]].copy()
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """Return the prices of all examples; see :class:`~ssvm_dsl.learning.driver.checkpoint.KeepingProblem`."""
@@ -245,13 +250,12 @@ class MarginProblem(BaseProblem):
             raise ValueError("expected prices of examples")
         if (np.diff(ptr) < 0).any() or not np.isfinite(values).all() or not np.isin(ids, np.arange(self.n)).all():
             raise ValueError("expected finite prices of examples")
-        for k, i in enumerate(ids.tolist()):
-            self._prices[i] = values[ptr[k] : ptr[k + 1]].copy()
+        self._keep_prices(Prices(ids, ptr, values))
 
     def _zero_one(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
         """Return the most violated labelling for the zero-one loss, from the two best ones."""
         program = self.program
-        solution = self.ask_all(Question(theta, ids, Task.KBEST, k=2), of_truth)
+        solution = self.ask(Question(theta, ids, Task.KBEST, k=2), of_truth, whole=True)
         owner = owners(label_ptr(program, ids))
         first, second = solution.labels
         is_truth = np.bincount(owner, weights=first != truth, minlength=len(ids)) == 0
@@ -296,10 +300,8 @@ def join_planes(parts: Sequence[Planes]) -> Planes:
     )
 
 
-def repeated(planes: Planes, back: I64 | None, program: Program) -> Planes:
+def repeated(planes: Planes, back: I64, program: Program) -> Planes:
     """Return the plane of each example asked for, of those of distinct ones (:func:`each_once`)."""
-    if back is None:
-        return planes
     marginals = planes.marginals
     return Planes(
         planes.examples[back],
@@ -311,3 +313,58 @@ def repeated(planes: Planes, back: I64 | None, program: Program) -> Planes:
         planes.scale[back],
         None if marginals is None else take_marginals(program, marginals, planes.examples, back),
     )
+
+
+class CompletingProblem(MarginProblem):
+    """Margin rescaling over a data set with latent variables.
+
+    At the first visit of an example its latent variables have the states they were given: weights say nothing yet.
+
+    Parameters
+    ----------
+    problem : MarginProblem
+        The problem in which the given states are true.
+    hidden : ndarray of bool, shape (V,)
+        Which variables are completed.
+    """
+
+    def __init__(self, problem: MarginProblem, hidden: Bools) -> None:
+        super().__init__(problem.parameters, problem.loss, problem.objective, problem.session, problem.executor)
+        self._hidden = hidden
+        self.truth: I32 = problem.truth.copy()
+        self._clamp = np.where(hidden, np.int32(-1), self.truth)
+        self._visited = np.zeros(self.n, dtype=bool)
+
+    def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Complete the selected examples, and return their most violated planes; see :class:`MarginProblem`."""
+        self._complete(w, each_once(self.program, examples)[0])
+        return self._without_ties(super().oracle(w, examples))
+
+    def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Complete the selected examples, and return the planes of the labellings of the highest score."""
+        self._complete(w, each_once(self.program, examples)[0])
+        return self._without_ties(super().predicted(w, examples))
+
+    def compiled(self, tables: bool = False) -> None:
+        """Return nothing: compiled oracles know one truth."""
+        return
+
+    def _complete(self, w: F64, ids: I64) -> None:
+        """Take the best latent states at w for the truth of examples that were visited before."""
+        start, again = self.seconds(), ids[self._visited[ids]]
+        self._visited[ids] = True
+        if len(again):
+            theta = self.parameters.scores(w, again, out=self._theta)
+            found = self.ask(Question(theta, again, Task.MAP_CLAMPED, self._clamp), whole=True)
+            at = members(self.program.var_ptr, again)
+            self.truth[at] = np.where(self._hidden[at], found.labels_or(self.truth[at]), self.truth[at])
+            self.n_oracle_calls += len(again)
+        self.oracle_seconds += self.seconds() - start
+
+    def _without_ties(self, planes: Planes) -> Planes:
+        """Return planes, those of labellings that agree with what is known as those of the truth: other states tie."""
+        at = members(self.program.var_ptr, planes.examples)
+        truth, owner = self.truth[at], np.repeat(np.arange(len(planes.examples)), np.diff(planes.ptr))
+        wrong = np.bincount(owner[(planes.labels != truth) & ~self._hidden[at]], minlength=len(planes.examples))
+        tied = (wrong == 0) & (planes.value <= 0.0)
+        return replace(planes, labels=np.where(tied[owner], truth, planes.labels).astype(np.int32))

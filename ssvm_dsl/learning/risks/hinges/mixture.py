@@ -16,7 +16,6 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.learning.risks.gradients.smooth import SmoothProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 
@@ -38,11 +37,6 @@ class MarginMixtureProblem(MarginProblem):
         super()._prepare()
         one_each = replace(self.objective, weight=np.ones(self.n), power=1.0)
         self._soft = _Soft(self.parameters, self.loss, one_each, self.session, self.executor)
-
-    def within(self, deadline: Deadline) -> None:
-        """Take the deadline that calls end with from now on."""
-        super().within(deadline)
-        self._soft.within(deadline)
 
     def mixed_plane(self, u: F64, t: float, example: int) -> tuple[F64, float]:
         """Return (E psi, E loss) of an example under ``q(y) ~ exp(t loss(y) + u . Phi(x, y))``.

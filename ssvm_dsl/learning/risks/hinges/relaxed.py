@@ -27,8 +27,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, positions
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, take_marginals
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.learning.driver.evaluations import proved
-from ssvm_dsl.learning.risks.base import each_once, in_rounds
+from ssvm_dsl.learning.risks.base import each_once, in_rounds, proved
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem, repeated
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.labellings import add_labels, score_labels
@@ -96,7 +95,7 @@ class RelaxedProblem(MarginProblem):
             theta.node[states] += given[states]
         of_truth = score_labels(program, theta, self.truth[positions(program.var_ptr, ids)], ids)
         task = Task.RELAXED if Task.RELAXED in self.session.tasks else Task.MAP
-        marginals = self._marginals_of(self.ask_all(Question(theta, ids, task), of_truth), ids, task)
+        marginals = self._marginals_of(self.ask(Question(theta, ids, task), of_truth, whole=True), ids, task)
         assert marginals is not None
         integral = whole(program, marginals, ids)
         if integral.any():
@@ -112,20 +111,17 @@ class RelaxedProblem(MarginProblem):
         planes.value[:] = value + planes.loss
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
-        return repeated(planes, back, program)
+        return planes if back is None else repeated(planes, back, program)
 
-    @property
-    def tightness_is_free(self) -> bool:
-        """Return False: exact fractional solutions need not be labellings."""
-        return False
-
-    def tightness(self, w: F64) -> float:
+    def tightness(self, w: F64, ask: bool = True) -> float:
         """Return the share of examples with a labelling that is proved a maximum over the polytope; one pass.
 
         The labelling is read off the marginals: between labellings that are equally good a solver may end anywhere.
         On graphs with cycles that may miss one, so that the share is at least what is returned.  With hard constraints
         marginals count only where they are a labelling themselves.
         """
+        if not ask:  # exact fractional solutions need not be labellings
+            return np.nan
         tight, bounded = 0, True
         for ids in self.chunks():
             planes, program = self.oracle(w, ids), self.program
@@ -142,7 +138,9 @@ class RelaxedProblem(MarginProblem):
         """Return (objective, certified upper bound or nan) at w; marginals are kept for some examples at a time."""
         value, bound, cut_short = np.empty(self.n), np.empty(self.n), False
         for ids in self.chunks():
-            planes = self._known(self.oracle(w, ids))
+            planes = self.oracle(w, ids)
+            if self.cut_short:
+                self._require_bounds(planes)
             value[ids], bound[ids], cut_short = planes.value, planes.bound, cut_short or self.cut_short
         self.cut_short = cut_short
         self._remember(w, np.arange(self.n), value, bound)

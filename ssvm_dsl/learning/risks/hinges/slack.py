@@ -19,7 +19,6 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import OptionError, TooLargeError
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
@@ -73,6 +72,7 @@ class SlackProblem(MarginProblem):
             raise OptionError("risk 'slack' needs a backend that is exact or gives bounds; risk 'margin' does not")
         super()._prepare()
         self.largest = loss.largest(self.program)
+        self.reach = 2.0 * self.largest
         self._unit_margin: MarginProblem | None = None
         if loss.kind == ZERO_ONE:
             one = replace(loss, weight=1.0)
@@ -83,15 +83,6 @@ class SlackProblem(MarginProblem):
             self.counts, self.unit = loss_counts(loss, self.program)
         self.tables = loss.tables if loss.kind == COUNT else one_count_tables(self.counts, self.unit, self.largest)
         self.by_count = Ability.COUNTS in self.session.abilities and self.tables is not None
-
-    def within(self, deadline: Deadline) -> None:
-        """Take the deadline that calls end with from now on."""
-        super().within(deadline)
-        if self._unit_margin is not None:
-            self._unit_margin.within(deadline)
-
-    def _reach(self) -> F64:
-        return 2.0 * self.largest
 
     def risks_at_zero(self) -> F64 | None:
         """Return the most that each risk is at weights of 0: the largest loss, times 1 and scores without weights."""
@@ -114,7 +105,9 @@ class SlackProblem(MarginProblem):
         find = self._by_count if self.by_count else self._by_envelope
         labels, value, bound = find(theta, ids, truth, of_truth)
         loss = self.loss.value(program, labels, ids)
-        offset = loss * (1.0 + self._without_weights(ids, truth, labels))
+        offset = loss
+        if self.parameters.has_varying_constants:
+            offset = loss * (1.0 + self._without_weights(ids, truth, labels))
         return Planes(ids, label_ptr(program, ids), labels, offset, value, np.fmax(bound, value), loss)
 
     def _all_or_nothing(self, w: F64, ids: I64) -> Planes:
@@ -203,7 +196,7 @@ class SlackProblem(MarginProblem):
         known = of_truth[k : k + 1] - slope * self.loss.const[only]
         while n_best <= MAX_K:
             try:
-                solution = self.ask_all(Question(theta, only, Task.KBEST, k=n_best), known)
+                solution = self.ask(Question(theta, only, Task.KBEST, k=n_best), known, whole=True)
             except TooLargeError:  # the bound so far holds
                 break
             for labels, score in zip(solution.labels, solution.score[:, 0], strict=True):

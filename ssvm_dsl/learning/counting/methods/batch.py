@@ -1,6 +1,6 @@
-"""The optimum of the counting objective as the solution of one linear system.
+"""Training that looks at all examples at once: one linear system, or SciPy's conjugate gradients (Polak and Ribiere).
 
-The objective is quadratic.  With ``K = F F'``, F of shape (n, r), r the rank of the Gram matrix, and policies
+The counting objective is quadratic.  With ``K = F F'``, F of shape (n, r), r the rank of the Gram matrix, and policies
 ``f_i = W' F_i``, its gradient by W is 0 where
 
     lam W + 1/n sum_i weight_i F_i (Q_i f_i)' = 1/n sum_i weight_i F_i b_i' ,
@@ -14,13 +14,15 @@ needs r columns of the Gram matrix only and stops at the rank; the solution is a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.learning.counting.kernels import InputKernel
-from ssvm_dsl.learning.counting.objective import CountingRisk
+from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
 from ssvm_dsl.memory import require_memory
 
 #: What is left of the diagonal of the Gram matrix, relative to its largest entry, where its rank ends.
@@ -115,3 +117,66 @@ def pivoted_cholesky(kernel: InputKernel, X: F64, most: float) -> tuple[F64, I64
         pivots.append(at)
         left[pivots] = 0.0
     return F[:, : len(pivots)], np.array(pivots, dtype=np.int64)
+
+
+@dataclass(eq=False)
+class Trained:
+    """The result of a solver.
+
+    Parameters
+    ----------
+    alpha : ndarray, shape (n, d)
+    n_iterations : int
+    reason : str
+        Why it ended: a key of :data:`ssvm_dsl.learning.counting.report.REASONS`.
+    bound : float
+        The best lower bound of the objective that was met on the way.
+    """
+
+    alpha: F64
+    n_iterations: int
+    reason: str
+    bound: float = -np.inf
+
+
+def conjugate_gradient(objective: CountingObjective, tol: float, max_iter: int, max_seconds: float) -> Trained:
+    """Minimise the objective until the relative gap that strong convexity certifies is at most ``tol``.
+
+    An iteration takes two products with the Gram matrix or more, O(n^2 d).
+
+    Parameters
+    ----------
+    objective : CountingObjective
+    tol : float
+    max_iter : int
+    max_seconds : float
+    """
+    from scipy.optimize import minimize
+
+    shape, end = objective.risk.truth.shape, perf_counter() + max_seconds
+    trained = Trained(np.zeros(shape), 0, "")
+
+    def evaluated(flat: F64) -> tuple[float, F64]:
+        there = objective.evaluate(flat.reshape(shape))
+        trained.bound = max(trained.bound, there.bound)
+        return there.value, there.gradient.ravel()
+
+    def close(value: float) -> bool:
+        return value - trained.bound <= tol * abs(value)
+
+    def check(intermediate_result: Any) -> None:
+        trained.n_iterations += 1
+        if close(intermediate_result.fun):
+            trained.reason = "tolerance"
+        elif perf_counter() > end:
+            trained.reason = "seconds"
+        if trained.reason:
+            raise StopIteration
+
+    options = {"maxiter": max_iter, "gtol": 0.0}
+    result = minimize(evaluated, trained.alpha.ravel(), jac=True, method="CG", callback=check, options=options)
+    trained.alpha = np.asarray(result.x).reshape(shape)
+    if not trained.reason:  # no step at all, or one that found nothing lower
+        ended = "iterations" if trained.n_iterations >= max_iter else "rounding"
+        trained.reason = "tolerance" if close(result.fun) else ended
+    return trained
