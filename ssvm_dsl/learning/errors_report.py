@@ -13,7 +13,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.lang.frames import is_gap
-from ssvm_dsl.learning.pages.sections import one_of
+from ssvm_dsl.learning.page import one_of
 from ssvm_dsl.learning.score_report import ScoreReport, flat, score_report
 
 #: Examples of a confusion whose terms are looked at, and features of it that are shown.

@@ -32,8 +32,8 @@ from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of
 from ssvm_dsl.learning.estimators.parameters import check_validation
 from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
-from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
+from ssvm_dsl.learning.metrics import scorer_of
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.units import seconds_text

@@ -39,14 +39,19 @@ from ssvm_dsl.learning.answers import (
     START_SECONDS,
     AnswerParts,
     KnownScores,
+    Listed,
     PredictionRequest,
     call_threads,
+    distinct_labellings,
+    distinct_ranked,
+    indexed,
     joined,
     labellings,
     latent_states,
     most_labellings,
     of_unknown_worth,
     open_answers,
+    outputs_ranked,
     probabilities,
     ranked_labellings,
     readable,
@@ -58,15 +63,12 @@ from ssvm_dsl.learning.driver.cost_estimate import LONG, predict_cost_estimate
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.driver.trainer_choice import FitFacts, TrainerChoice, choose
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.distinct import Listed, distinct_labellings, distinct_ranked, outputs_ranked
 from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
-from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, check_choice, check_parameters
-from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, Seed, check_choice, check_parameters
 from ssvm_dsl.learning.estimators.weights import Weights, lay_weights
-from ssvm_dsl.learning.indexed import indexed
+from ssvm_dsl.learning.metrics import Scoring
 from ssvm_dsl.learning.objective import is_hard
 from ssvm_dsl.learning.risks.kinds import Risk
-from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.registry import loss_function
@@ -686,7 +688,7 @@ class StructuredEstimator(Estimator):
         OptionError
             No file can be written there, or X comes without Y.
         """
-        from ssvm_dsl.learning.pages.page import examined, model_page, write_page
+        from ssvm_dsl.learning.page import examined, model_page, write_page
 
         place, weights = check_path(path, "to_html"), self.weights_
         if (X is None) != (Y is None):

@@ -25,10 +25,9 @@ from ssvm_dsl.learning.estimators.fitting.training import (
     planned_run,
     run_trainer,
 )
-from ssvm_dsl.learning.estimators.parameters import check_validation
+from ssvm_dsl.learning.estimators.parameters import check_validation, seed_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import convention
-from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import TrainerSpec, named_options

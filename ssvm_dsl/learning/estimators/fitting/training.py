@@ -33,8 +33,9 @@ from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess
-from ssvm_dsl.learning.estimators.scoring import scorer_of
+from ssvm_dsl.learning.estimators.parameters import seed_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
+from ssvm_dsl.learning.metrics import scorer_of
 from ssvm_dsl.learning.objective import (
     check_sample_weight,
     is_hard,
@@ -47,7 +48,6 @@ from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_convex, check_pairing, weakest_oracle
-from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
 from ssvm_dsl.plugin_api.protocols import Executor
