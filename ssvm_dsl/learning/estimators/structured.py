@@ -306,14 +306,12 @@ class StructuredEstimator(Estimator):
                     ask = self._ask(task, lo)
                     session = open_session(program, ask, parameters, grounded.kept)
                 if grounded.n_uncomputed:
-                    pause()
+                    pause()  # a call around this one may be what ends
                     deadline.end()
-                slow = ""
                 if lo == 0 and session.plan.seconds * n > min(deadline.limit, LONG) * hi:
-                    need = ask.need(parameters, program)
-                    slow = predict_cost_estimate(need, session.plan, n).warning(deadline.limit)
-                if slow:
-                    warn_caller(slow)
+                    expected = predict_cost_estimate(ask.need(parameters, program), session.plan, n)
+                    if slow := expected.warning(deadline.limit):
+                        warn_caller(slow)
                 mine = deadline.share((hi - lo) / (n - lo)) if limited and hi - lo < n else deadline
                 if limited and program.constraints:  # a labelling of every example, should all time go
                     mine = mine.share(1.0)
@@ -332,7 +330,7 @@ class StructuredEstimator(Estimator):
                     parts.append(readable(read, grounded, solution, without_answer(solution, task)))
                 del grounded, parameters, program, session, asked, solution  # before the next one is laid out
         if late or missing.without:
-            pause()
+            pause()  # the call around would learn from answers that its end has cut short
         if request.on_missing == "raise" and (missing.infeasible or missing.without):
             if missing.infeasible:
                 first = missing.infeasible[0]

@@ -348,7 +348,8 @@ class StructuredSVM(StructuredEstimator):
         InfeasibleError
             No labelling of an example satisfies the given labels and the constraints of the model.
         """
-        check_flag(return_bounds, "return_bounds")
+        if return_bounds is not False:
+            check_flag(return_bounds, "return_bounds")
         if isinstance(X, PartitionedDataset):
             if return_bounds or given is not None:
                 raise OptionError("predict: of a PartitionedDataset, on_missing and time_limit are the only options")
