@@ -14,6 +14,7 @@ from copy import deepcopy
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.calls import CheckedCalls, unknown_keyword
 from ssvm_dsl.errors import KeywordError
 from ssvm_dsl.plugin_api.specs import BackendSpec, TrainerSpec
@@ -107,6 +108,20 @@ def not_fitted(text: str) -> Exception:
     loaded = sys.modules.get("sklearn.exceptions")
     made: type[Exception] = getattr(loaded, "NotFittedError", NotFitted)
     return made(text)
+
+
+class ConvergenceWarning(UserWarning):
+    """A fit did not reach its goal: scikit-learn's warning of that name, where scikit-learn is not loaded."""
+
+
+def warn_unconverged(text: str) -> None:
+    """Warn the caller of ``fit`` that it did not converge.
+
+    The warning is scikit-learn's where that is loaded, so that filters of it apply.  Nobody has one where it is not,
+    and to import it takes longer than many fits, and than the time within which a second Ctrl-C ends a loop of them.
+    """
+    loaded = sys.modules.get("sklearn.exceptions")
+    warn_caller(text, getattr(loaded, "ConvergenceWarning", ConvergenceWarning))
 
 
 class Estimator(CheckedCalls):

@@ -24,7 +24,7 @@ from ssvm_dsl.compiler.labels.unknown_labels import may_be_class, warn_of_unseen
 from ssvm_dsl.errors import DataError, OptionError, SsvmError
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.outputs.class_names import ClassName
+from ssvm_dsl.lang.outputs.variables import ClassName
 from ssvm_dsl.lang.symbols import plain
 
 P = ParamSpec("P")
@@ -298,8 +298,7 @@ def unseen_labels(declaration: Declaration, Y: Sequence[Any]) -> Counter[ClassNa
     """Return how often labels have a class that the model does not know, by class."""
     found = Counter[ClassName]()
     for label in declaration.outputs:
-        structure = structure_of(label)
-        if structure is not None and not structure.has_classes:
+        if not structure_of(label).has_classes:
             continue
         known = set(range(label.n_states) if label.classes is None else label.classes)
         for one in Y:
