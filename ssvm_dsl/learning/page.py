@@ -21,6 +21,7 @@ from ssvm_dsl.errors import OptionError, SsvmError
 from ssvm_dsl.io.atomic import write_atomically
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.estimators.weights import Weights
+from ssvm_dsl.learning.score_report import one_of
 from ssvm_dsl.report.confusion import by_position, confusion_matrix
 from ssvm_dsl.report.curves import Curve, gap_curves, is_wide, objective_curves
 from ssvm_dsl.version import __version__
@@ -280,11 +281,6 @@ def costly(svm: Any, X: Sequence[Any], Y: Sequence[Any], predicted: Sequence[Any
     order = np.argsort(-lost, kind="stable")[:EXAMPLES].tolist()
     wrong = [i for i in order if lost[i] > 0.0]
     return [_example(svm, i, one_of(X, i), one_of(Y, i), one_of(predicted, i), float(lost[i])) for i in wrong]
-
-
-def one_of(values: Any, i: int) -> Any:
-    """Return an example of a list, an array or the rows of a data frame."""
-    return values.iloc[i] if hasattr(values, "iloc") else values[i]
 
 
 def _example(svm: Any, i: int, x: Any, truth: Any, predicted: Any, lost: float) -> dict[str, Any]:

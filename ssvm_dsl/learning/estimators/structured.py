@@ -75,7 +75,7 @@ from ssvm_dsl.registry import loss_function
 from ssvm_dsl.report.notices import announce_compiling
 
 if TYPE_CHECKING:
-    from ssvm_dsl.learning.errors_report import ErrorReport
+    from ssvm_dsl.learning.score_report import ErrorReport
     from ssvm_dsl.report.explanation import Explanation, WhyNot
 
 T = TypeVar("T")
@@ -711,7 +711,7 @@ class StructuredEstimator(Estimator):
         OptionError
             ``most`` is no positive int, or the outputs have no classes.
         """
-        from ssvm_dsl.learning.errors_report import error_report
+        from ssvm_dsl.learning.score_report import error_report
 
         self._check_fitted()
         if not isinstance(most, int | np.integer) or isinstance(most, bool) or most < 1:
