@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.pcfg import MaximumLikelihoodPCFG as MaximumLikelihoodPCFG
     from ssvm_dsl.learning.score_report import score_report as score_report
     from ssvm_dsl.learning.shards.parts import PartitionedDataset as PartitionedDataset
-    from ssvm_dsl.learning.tuning.cross_validation import cross_val_predict as cross_val_predict
+    from ssvm_dsl.learning.tuning.folds import cross_val_predict as cross_val_predict
     from ssvm_dsl.learning.tuning.grid import grid_scores as grid_scores
     from ssvm_dsl.learning.tuning.grid import nested_scores as nested_scores
     from ssvm_dsl.models.loading import load as load

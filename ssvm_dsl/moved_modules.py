@@ -18,6 +18,8 @@ MOVED = {
     "ssvm_dsl.lang.given": "ssvm_dsl.lang.factors",
     "ssvm_dsl.lang.losses.count_loss": "ssvm_dsl.lang.losses.label_losses",
     "ssvm_dsl.lang.rules.ruled_out": "ssvm_dsl.lang.constraints.forbidden",
+    "ssvm_dsl.learning.errors_report": "ssvm_dsl.learning.score_report",
+    "ssvm_dsl.learning.tuning.cross_validation": "ssvm_dsl.learning.tuning.folds",
 }
 
 

@@ -29,7 +29,7 @@ def run(args: Namespace) -> int:
     from ssvm_dsl.datasets.formats.lines import require_place
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.learning.estimators.saved import read_fit
-    from ssvm_dsl.learning.pages.page import model_page, write_page
+    from ssvm_dsl.learning.page import model_page, write_page
 
     place = Path(args.model).with_suffix(".html") if args.out is None else Path(args.out)
     if place.resolve() == Path(args.model).resolve():
@@ -58,7 +58,7 @@ def _page_with_data(args: Namespace) -> str:
     """Return the page with the confusion of classes and the examples that cost most."""
     from ssvm_dsl.cli.learn.predict import model_data
     from ssvm_dsl.cli.learn.saved_models import load_model
-    from ssvm_dsl.learning.pages.page import examined, model_page
+    from ssvm_dsl.learning.page import examined, model_page
 
     loaded = load_model(args.model, args.trust)
     svm, data = loaded.estimator, model_data(loaded, args)

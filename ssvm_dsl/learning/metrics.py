@@ -3,11 +3,14 @@
 All take the truth and the predictions of all examples, in the forms of ``Y`` and of ``predict``, and count over all
 examples together.  Each is a scorer by name, too: ``StructuredSVM(model, scoring="span-f1")`` for
 ``fit(..., validation=...)``, ``grid_scores(..., scoring="span-f1")``, and ``named_scorer("span-f1")`` for scikit-learn.
+:func:`scorer_of` is what scores an estimator on held-out examples, by its parameter ``scoring``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -16,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.compiler.labels.unknown_labels import warn_of_unseen
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.compiler.labels.structures import structure_of
+from ssvm_dsl.compiler.labels.unknown_labels import may_be_class, warn_of_unseen
+from ssvm_dsl.errors import DataError, OptionError, SsvmError
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.learning.unseen_labels import unseen_labels
+from ssvm_dsl.lang.outputs.variables import ClassName
+from ssvm_dsl.lang.symbols import plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -287,3 +292,84 @@ def _alike(one: Any, other: Any, what: str = "predicted") -> tuple[NDArray[Any],
         both = (str(len(y)), str(len(found))) if y.ndim == found.ndim == 1 else (f"{y.shape}", f"{found.shape}")
         raise DataError(what, expected=f"{both[0]} labels, as in truth", found=both[1])
     return y, found
+
+
+def unseen_labels(declaration: Declaration, Y: Sequence[Any]) -> Counter[ClassName]:
+    """Return how often labels have a class that the model does not know, by class."""
+    found = Counter[ClassName]()
+    for label in declaration.outputs:
+        if not structure_of(label).has_classes:
+            continue
+        known = set(range(label.n_states) if label.classes is None else label.classes)
+        for one in Y:
+            for value in _values(one[label.name] if isinstance(one, Mapping) else one):
+                if value is not None and value != label.unknown and value not in known and may_be_class(label, value):
+                    found[value] += 1
+    return found
+
+
+def _values(one: Any) -> Iterator[Any]:
+    """Yield the classes of a labelling; of a segment ``(start, end, class)`` its class."""
+    if isinstance(one, tuple) and len(one) == 3 and all(isinstance(end, int | np.integer) for end in one[:2]):
+        yield plain(one[2])
+    elif isinstance(one, list | tuple | np.ndarray) and np.ndim(np.asarray(one, dtype=object)):
+        for inner in one:
+            yield from _values(inner)
+    else:
+        yield plain(one)
+
+
+#: A scorer ``(estimator, X, Y) -> float``, the name of one, or ``None`` for the method ``score``.
+Scoring = str | Callable[[Any, Any, Any], float] | None
+
+
+@dataclass(frozen=True, eq=False)
+class NamedScorer:
+    """Calls a scorer, and explains failures.
+
+    Parameters
+    ----------
+    scoring : str, callable or None
+        The user's value.
+    scorer : callable
+        The scorer, ``(estimator, X, Y) -> float``.
+    """
+
+    scoring: Scoring
+    scorer: Callable[[Any, Any, Any], float]
+
+    def __call__(self, estimator: Any, X: Any, Y: Any) -> float:
+        """Return the score."""
+        name = self.scoring
+        try:
+            score = self.scorer(estimator, X, Y)
+        except SsvmError:
+            raise
+        except (ValueError, TypeError) as err:
+            if not isinstance(name, str):
+                raise
+            hint = "give a function (estimator, X, Y) -> float"
+            raise OptionError(f"scoring={name!r} does not suit these labels ({err}); {hint}") from err
+        if not (isinstance(score, int | float | np.number | np.bool_) and np.isfinite(score)):
+            raise OptionError(f"scoring: a finite number, larger is better, got {score!r}")
+        return float(score)
+
+
+def scorer_of(svm: Any) -> NamedScorer:
+    """Return what scores an estimator on held-out examples, by its parameter ``scoring``.
+
+    Raises
+    ------
+    OptionError
+        There is no scorer of that name; from the scorer: it cannot score such labels, or returns no number.
+    """
+    if isinstance(svm.scoring, str) and svm.scoring in SCORERS:
+        return NamedScorer(svm.scoring, named_scorer(svm.scoring))
+    from sklearn.metrics import check_scoring
+
+    name, expected = svm.scoring, "a function (estimator, X, Y) -> float or the name of a scorer"
+    try:
+        return NamedScorer(name, check_scoring(svm, scoring=name))
+    except ValueError:
+        known = f"({', '.join(SCORERS)}, or one of scikit-learn's)"
+        raise OptionError(f"scoring is None, {expected} {known}, got {name!r}") from None

@@ -22,7 +22,6 @@ REASONS: dict[str, tuple[str, ...]] = {
     "public functions, loaded by their names alone": (
         "ssvm_dask.parts",
         "ssvm_dsl.ir.analysis.local_polytope",
-        "ssvm_dsl.learning.tuning.cross_validation",
         "ssvm_dsl.report.relations",
         "ssvm_dsl.testing.own_structures",
         "ssvm_torch.collate",
@@ -40,7 +39,6 @@ REASONS: dict[str, tuple[str, ...]] = {
     "not joined yet": (
         "ssvm_dsl.learning.counting.outputs.circuits",
         "ssvm_dsl.learning.driver.compile_ahead",
-        "ssvm_dsl.learning.estimators.fitting.strength",
     ),
 }
 

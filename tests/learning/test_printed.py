@@ -20,7 +20,7 @@ from ssvm_dsl import (
     regularization_path,
 )
 from ssvm_dsl.datasets import make_chains
-from ssvm_dsl.learning.pages.drawing import MOST_TICKS, round_numbers
+from ssvm_dsl.learning.page import MOST_TICKS, round_numbers
 from ssvm_dsl.units import ratio_text, seconds_text
 
 

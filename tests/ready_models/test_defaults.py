@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from ssvm_dsl import PartitionedDataset, span_f1
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.learning.estimators.fitting.strength import N_FOLDS, VALUES, chosen_strength, folds_of
 from ssvm_dsl.models import ChainTagger, Classifier, DependencyParser, GridSegmenter, Matcher, Ranker, SegmentTagger
+from ssvm_dsl.models.choosing import N_FOLDS, VALUES, chosen_strength, folds_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 

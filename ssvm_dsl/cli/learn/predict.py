@@ -120,7 +120,7 @@ def _compared(args: Namespace) -> tuple[LabelledData, Any, str, Counter[Any]]:
     from ssvm_dsl.cli.learn.saved_models import load_model
     from ssvm_dsl.datasets.formats.readers import answers_of
     from ssvm_dsl.errors import OptionError
-    from ssvm_dsl.learning.unseen_labels import unseen_labels
+    from ssvm_dsl.learning.metrics import unseen_labels
 
     if args.model is None and args.predicted is None:
         raise OptionError("name a model, or a file of predictions with --predicted, or both")

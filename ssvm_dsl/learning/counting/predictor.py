@@ -29,8 +29,7 @@ from ssvm_dsl.learning.counting.methods.streams import check_stream, longer_stre
 from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
 from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CountingReport
-from ssvm_dsl.learning.estimator import Estimator
-from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of
+from ssvm_dsl.learning.estimator import Estimator, warn_unconverged
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, convention, lam_of
 
@@ -181,7 +180,7 @@ class CountingPredictor(Estimator):
         self.X_fit_, self.n_features_in_ = inputs[self.support_], inputs.shape[1]
         self._stream: Stream | None = None
         if text := report.convergence_warning(self.tol):
-            warn_of(text)
+            warn_unconverged(text)
         return self
 
     def partial_fit(self, X: Any, Y: Sequence[Any], sample_weight: Any = None) -> CountingPredictor:

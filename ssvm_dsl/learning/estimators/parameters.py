@@ -8,6 +8,7 @@ editors; a test holds these equal to the table.  The options of plug-ins are ano
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +22,22 @@ from ssvm_dsl.lang.arrays import describe, is_number
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import plain
 from ssvm_dsl.learning.objective import DEFAULT_C, DefaultC, is_hard
-from ssvm_dsl.learning.seeds import GENERATORS
 from ssvm_dsl.plugin_api.executors import THREADS
+
+GENERATORS = (np.random.RandomState, np.random.Generator)
+
+#: A seed, or a generator whose next number is one.
+Seed = int | np.random.RandomState | np.random.Generator | None
+
+
+def seed_of(random_state: Any) -> int | None:
+    """Return a seed: the one given, or the next number of a generator, which is left as it was."""
+    if isinstance(random_state, np.random.RandomState):
+        return int(deepcopy(random_state).randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(deepcopy(random_state).integers(2**31))
+    return None if random_state is None else int(random_state)
+
 
 #: Refuses a value of a parameter: called with both, it raises an :class:`OptionError` that names the expected value.
 Rule = Callable[[Any, str], object]

@@ -28,12 +28,11 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.learning.driver.certificate import REASONS
-from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of
+from ssvm_dsl.learning.estimator import clone, warn_unconverged
 from ssvm_dsl.learning.estimators.parameters import check_validation
 from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
-from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
+from ssvm_dsl.learning.metrics import scorer_of
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.units import seconds_text
@@ -153,7 +152,7 @@ def _points(
         complete = gap <= epsilon and end >= C_max
         score = _score(fitted, held_out)
         if not complete and gap > 0.5 * epsilon:  # what is left is less than moving C takes
-            warn_of(_cut_short(report.reason, C, end, gap, epsilon))
+            warn_unconverged(_cut_short(report.reason, C, end, gap, epsilon))
             complete = True
         yield PathPoint(C, end, fitted.coef_.copy(), gap, report.n_passes, report.seconds, score), fitted
         if complete:

@@ -21,12 +21,11 @@ from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.fitted import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
-from ssvm_dsl.learning.estimators.parameters import check_epsilon, check_flag, check_labels, without
-from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.estimators.parameters import Seed, check_epsilon, check_flag, check_labels, without
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
+from ssvm_dsl.learning.metrics import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.kinds import Risk, regression_risk
-from ssvm_dsl.learning.seeds import Seed
 
 
 class StructuredRegressor(StructuredEstimator):

@@ -21,9 +21,9 @@ from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.estimator import Estimator, clone
 from ssvm_dsl.learning.estimators.fitted import Fitted
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
+from ssvm_dsl.learning.estimators.parameters import seed_of
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.objective import factor_name
-from ssvm_dsl.learning.seeds import seed_of
 
 Kind = TypeVar("Kind", bound=Estimator)
 

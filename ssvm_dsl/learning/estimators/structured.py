@@ -39,14 +39,19 @@ from ssvm_dsl.learning.answers import (
     START_SECONDS,
     AnswerParts,
     KnownScores,
+    Listed,
     PredictionRequest,
     call_threads,
+    distinct_labellings,
+    distinct_ranked,
+    indexed,
     joined,
     labellings,
     latent_states,
     most_labellings,
     of_unknown_worth,
     open_answers,
+    outputs_ranked,
     probabilities,
     ranked_labellings,
     readable,
@@ -58,22 +63,19 @@ from ssvm_dsl.learning.driver.cost_estimate import LONG, predict_cost_estimate
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.driver.trainer_choice import FitFacts, TrainerChoice, choose
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.distinct import Listed, distinct_labellings, distinct_ranked, outputs_ranked
 from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
-from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, check_choice, check_parameters
-from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, Seed, check_choice, check_parameters
 from ssvm_dsl.learning.estimators.weights import Weights, lay_weights
-from ssvm_dsl.learning.indexed import indexed
+from ssvm_dsl.learning.metrics import Scoring
 from ssvm_dsl.learning.objective import is_hard
 from ssvm_dsl.learning.risks.kinds import Risk
-from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.registry import loss_function
 from ssvm_dsl.report.notices import announce_compiling
 
 if TYPE_CHECKING:
-    from ssvm_dsl.learning.errors_report import ErrorReport
+    from ssvm_dsl.learning.score_report import ErrorReport
     from ssvm_dsl.report.explanation import Explanation, WhyNot
 
 T = TypeVar("T")
@@ -304,14 +306,12 @@ class StructuredEstimator(Estimator):
                     ask = self._ask(task, lo)
                     session = open_session(program, ask, parameters, grounded.kept)
                 if grounded.n_uncomputed:
-                    pause()
+                    pause()  # a call around this one may be what ends
                     deadline.end()
-                slow = ""
                 if lo == 0 and session.plan.seconds * n > min(deadline.limit, LONG) * hi:
-                    need = ask.need(parameters, program)
-                    slow = predict_cost_estimate(need, session.plan, n).warning(deadline.limit)
-                if slow:
-                    warn_caller(slow)
+                    expected = predict_cost_estimate(ask.need(parameters, program), session.plan, n)
+                    if slow := expected.warning(deadline.limit):
+                        warn_caller(slow)
                 mine = deadline.share((hi - lo) / (n - lo)) if limited and hi - lo < n else deadline
                 if limited and program.constraints:  # a labelling of every example, should all time go
                     mine = mine.share(1.0)
@@ -330,7 +330,7 @@ class StructuredEstimator(Estimator):
                     parts.append(readable(read, grounded, solution, without_answer(solution, task)))
                 del grounded, parameters, program, session, asked, solution  # before the next one is laid out
         if late or missing.without:
-            pause()
+            pause()  # the call around would learn from answers that its end has cut short
         if request.on_missing == "raise" and (missing.infeasible or missing.without):
             if missing.infeasible:
                 first = missing.infeasible[0]
@@ -686,7 +686,7 @@ class StructuredEstimator(Estimator):
         OptionError
             No file can be written there, or X comes without Y.
         """
-        from ssvm_dsl.learning.pages.page import examined, model_page, write_page
+        from ssvm_dsl.learning.page import examined, model_page, write_page
 
         place, weights = check_path(path, "to_html"), self.weights_
         if (X is None) != (Y is None):
@@ -711,7 +711,7 @@ class StructuredEstimator(Estimator):
         OptionError
             ``most`` is no positive int, or the outputs have no classes.
         """
-        from ssvm_dsl.learning.errors_report import error_report
+        from ssvm_dsl.learning.score_report import error_report
 
         self._check_fitted()
         if not isinstance(most, int | np.integer) or isinstance(most, bool) or most < 1:

@@ -23,7 +23,7 @@ from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.learning.answers import ON_MISSING, PredictionRequest, call_threads, losses
+from ssvm_dsl.learning.answers import ON_MISSING, PredictionRequest, call_threads, indexed, losses
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.fitted import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
@@ -36,15 +36,21 @@ from ssvm_dsl.learning.estimators.fitting.over_shards import (
     losses_of_parts,
 )
 from ssvm_dsl.learning.estimators.fitting.training import planned_run
-from ssvm_dsl.learning.estimators.parameters import RAISE, check_choice, check_flag, check_labels, check_loss, without
-from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.estimators.parameters import (
+    RAISE,
+    Seed,
+    check_choice,
+    check_flag,
+    check_labels,
+    check_loss,
+    without,
+)
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
-from ssvm_dsl.learning.indexed import indexed
+from ssvm_dsl.learning.metrics import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.online import OnlineLabels, labels_online
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
-from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.learning.shards.answers import Write, answers_of, labellings_of
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.plugin_api.executors import THREADS
@@ -342,7 +348,8 @@ class StructuredSVM(StructuredEstimator):
         InfeasibleError
             No labelling of an example satisfies the given labels and the constraints of the model.
         """
-        check_flag(return_bounds, "return_bounds")
+        if return_bounds is not False:
+            check_flag(return_bounds, "return_bounds")
         if isinstance(X, PartitionedDataset):
             if return_bounds or given is not None:
                 raise OptionError("predict: of a PartitionedDataset, on_missing and time_limit are the only options")

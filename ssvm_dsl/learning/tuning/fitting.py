@@ -12,7 +12,7 @@ import numpy as np
 
 from ssvm_dsl.errors import MissedClassWarning, OptionError
 from ssvm_dsl.learning.driver.certificate import FitReport
-from ssvm_dsl.learning.estimators.scoring import scorer_of
+from ssvm_dsl.learning.metrics import scorer_of
 from ssvm_dsl.learning.tuning.folds import Fold, part_of
 from ssvm_dsl.values import Value
 

@@ -15,20 +15,25 @@ from ssvm_dsl.learning.answers import call_threads
 from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
+from ssvm_dsl.learning.estimator import warn_unconverged
 from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted, report_of
-from ssvm_dsl.learning.estimators.fitting.fit_warnings import convergence_warning, uncomputed_warning, warn_of
+from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
+    convergence_warning,
+    scale_warning,
+    uncomputed_warning,
+    warn_of_missed,
+    warn_of_unknown,
+)
 from ssvm_dsl.learning.estimators.fitting.latent import begun, checked_stream, train_with_latents
-from ssvm_dsl.learning.estimators.fitting.remarks import scale_warning, warn_of_missed, warn_of_unknown
 from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.fitting.training import (
     TrainingRun,
     planned_run,
     run_trainer,
 )
-from ssvm_dsl.learning.estimators.parameters import check_validation
+from ssvm_dsl.learning.estimators.parameters import check_validation, seed_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import convention
-from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import TrainerSpec, named_options
@@ -80,9 +85,9 @@ def fit(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest, labels: b
         if last is not None:  # nothing is known of these weights on data without features
             svm.fitted_ = replace(svm.fitted_, coef=last.coef).of_unknown_objective()
     if text:
-        warn_of(text)
+        warn_unconverged(text)
     if labels and not missing:
-        warn_of_missed(svm, grounded, run, deadline)
+        warn_of_missed(svm, grounded, run.problem, run.risk, deadline)
 
 
 def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> None:

@@ -36,9 +36,9 @@ from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.estimators.fitted import FitRequest
 from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, planned_run, run_trainer
+from ssvm_dsl.learning.estimators.parameters import seed_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
-from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec

@@ -17,10 +17,10 @@ from ssvm_dsl.learning.answers import ON_MISSING
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
-from ssvm_dsl.learning.estimator import clone
+from ssvm_dsl.learning.estimator import clone, warn_unconverged
 from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
 from ssvm_dsl.learning.estimators.fitting.fit import take
-from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
+from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess
 from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, run_trainer
 from ssvm_dsl.learning.estimators.parameters import check_choice, check_labels, check_validation
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
@@ -101,7 +101,7 @@ def fit_over_shards(svm: StructuredEstimator, X: Any, Y: Any, request: FitReques
     if not problem.complete:
         text = _take_unread(svm, data, last)
     if text:
-        warn_of(text)
+        warn_unconverged(text)
     if named:
         columns = {name: {"columns": names} for name, names in named.items()}
         svm.fitted_ = replace(svm.fitted_, learnt={**svm.fitted_.learnt, **columns})

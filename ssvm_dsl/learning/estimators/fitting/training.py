@@ -32,8 +32,9 @@ from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess
-from ssvm_dsl.learning.estimators.scoring import scorer_of
+from ssvm_dsl.learning.estimators.parameters import seed_of
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
+from ssvm_dsl.learning.metrics import scorer_of
 from ssvm_dsl.learning.objective import (
     check_sample_weight,
     is_hard,
@@ -45,7 +46,6 @@ from ssvm_dsl.learning.objective import (
 from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.hinges.margin import CompletingProblem, MarginProblem
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_convex, check_pairing
-from ssvm_dsl.learning.seeds import seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
 from ssvm_dsl.plugin_api.protocols import Executor

@@ -24,7 +24,7 @@ from ssvm_dsl import (
     pairs,
 )
 from ssvm_dsl.errors import OptionError, TimeLimitWarning, TooLargeError
-from ssvm_dsl.learning.estimators import distinct
+from ssvm_dsl.learning import answers
 
 Word = tagger(3, 3)
 
@@ -125,7 +125,7 @@ def test_latent_variables_do_not_make_a_labelling_twice(k):
 @pytest.mark.parametrize("backend", ["auto", "combi"])
 def test_each_output_is_asked_for_where_joint_states_repeat_it(monkeypatch, backend):
     """Against all labellings, by a question for each part of the outputs; with labels that are given, too."""
-    monkeypatch.setattr(distinct, "MOST", 0)
+    monkeypatch.setattr(answers, "MOST", 0)
     rng = np.random.default_rng(0)
     w = {"emit": rng.normal(size=(3, 2)), "joint": 0.01 * rng.normal(size=(3, 2)), "trans": rng.normal(size=(3, 3))}
     svm = StructuredSVM.from_weights(Parts, w, backend=backend)
@@ -157,10 +157,10 @@ def test_long_latent_chains_have_all_their_labellings():
 
 
 def test_time_ends_the_list_of_outputs_with_what_was_found(monkeypatch):
-    monkeypatch.setattr(distinct, "MOST", 0)
+    monkeypatch.setattr(answers, "MOST", 0)
     svm = StructuredSVM.from_weights(Mood, {"emit": np.eye(3, 2), "joint": np.eye(3, 4), "trans": np.eye(3)})
     seen = []
-    solve = distinct._Outputs.solve
+    solve = answers._Outputs.solve
 
     def late(self, space, floor):
         seen.append(space)
@@ -168,7 +168,7 @@ def test_time_ends_the_list_of_outputs_with_what_was_found(monkeypatch):
             self.deadline.end()
         return solve(self, space, floor)
 
-    monkeypatch.setattr(distinct._Outputs, "solve", late)
+    monkeypatch.setattr(answers._Outputs, "solve", late)
     with pytest.warns(TimeLimitWarning, match="before the 3 best labellings of 1 of 1 examples were found"):
         (ranked,) = svm.predict_kbest([np.ones((40, 2))], 3, time_limit=60.0)
     assert 1 <= len(ranked) < 3

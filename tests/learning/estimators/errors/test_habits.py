@@ -26,7 +26,7 @@ from ssvm_dsl import (
     pairs,
 )
 from ssvm_dsl.errors import DataError, KeywordError, ModelError, OptionError, SsvmError
-from ssvm_dsl.learning.habits import HABITS
+from ssvm_dsl.learning.estimator import HABITS
 
 
 class Row(Model):

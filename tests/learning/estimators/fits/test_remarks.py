@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, Standardized, StructuredSVM, chain
-from ssvm_dsl.learning.estimators.fitting.remarks import VARIABLES, column_sizes, sample_of
+from ssvm_dsl.learning.estimators.fitting.fit_warnings import VARIABLES, column_sizes, sample_of
 
 
 def table(width, standard=False, weights=None):
