@@ -10,6 +10,7 @@ from types import ModuleType
 
 #: Where the classes of a module are that there is no more.
 MOVED = {
+    "ssvm_dsl.ir.messages": "ssvm_dsl.ir.solution",
     "ssvm_dsl.lang.constraints.custom": "ssvm_dsl.lang.constraints.structures",
     "ssvm_dsl.lang.constraints.derivable": "ssvm_dsl.lang.constraints.implied",
     "ssvm_dsl.lang.constraints.quantities": "ssvm_dsl.lang.constraints.logic",
@@ -18,6 +19,7 @@ MOVED = {
     "ssvm_dsl.lang.given": "ssvm_dsl.lang.factors",
     "ssvm_dsl.lang.losses.count_loss": "ssvm_dsl.lang.losses.label_losses",
     "ssvm_dsl.lang.rules.ruled_out": "ssvm_dsl.lang.constraints.forbidden",
+    "ssvm_dsl.scoring.problems": "ssvm_dsl.inference.problems",
 }
 
 
