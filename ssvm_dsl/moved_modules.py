@@ -10,6 +10,7 @@ from types import ModuleType
 
 #: Where the classes of a module are that there is no more.
 MOVED = {
+    "ssvm_dsl.ir.messages": "ssvm_dsl.ir.solution",
     "ssvm_dsl.lang.constraints.custom": "ssvm_dsl.lang.constraints.structures",
     "ssvm_dsl.lang.constraints.derivable": "ssvm_dsl.lang.constraints.implied",
     "ssvm_dsl.lang.constraints.quantities": "ssvm_dsl.lang.constraints.logic",
@@ -20,6 +21,7 @@ MOVED = {
     "ssvm_dsl.lang.rules.ruled_out": "ssvm_dsl.lang.constraints.forbidden",
     "ssvm_dsl.learning.errors_report": "ssvm_dsl.learning.score_report",
     "ssvm_dsl.learning.tuning.cross_validation": "ssvm_dsl.learning.tuning.folds",
+    "ssvm_dsl.scoring.problems": "ssvm_dsl.inference.problems",
 }
 
 

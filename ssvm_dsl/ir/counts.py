@@ -119,10 +119,10 @@ class CountTables:
         states = program.state_ptr[:-1][positions(program.var_ptr, examples)] + labels
         owner, n = owners(label_ptr(program, examples)), len(self.start)
         a, b = (np.bincount(owner, self.counts[states, k], n).astype(np.int64) for k in (0, 1))
-        for one in self.factors:
+        for counted in self.factors:
             ids = select(program, examples)
-            owner, rows, found = chosen_states(one.group, program, labels, ids)
-            more = np.where(found[:, None] >= 0, one.counts[rows, found], 0)
+            owner, rows, states = chosen_states(counted.group, program, labels, ids)
+            more = np.where(states[:, None] >= 0, counted.counts[rows, states], 0)
             a, b = (old + np.bincount(owner, more[:, k], n).astype(np.int64) for k, old in enumerate((a, b)))
         inside = (a < self.shape[:, 0]) & (b < self.shape[:, 1])
         at = np.where(inside, self.start + a * self.shape[:, 1] + b, 0)

@@ -192,11 +192,11 @@ class SpreadPairs:
 
     def _free(self) -> _SpreadTable:
         """Return a table that nobody uses."""
-        found = next((one for one in self._tables if not one.n_users), None)
-        if found is None:
-            found = _SpreadTable(np.zeros(self.n_rows * self.width))
-            self._tables.append(found)
-        return found
+        for table in self._tables:
+            if not table.n_users:
+                return table
+        self._tables.append(_SpreadTable(np.zeros(self.n_rows * self.width)))
+        return self._tables[-1]
 
     @contextmanager
     def table(self, weights: F64) -> Iterator[F64]:
@@ -205,32 +205,32 @@ class SpreadPairs:
         Threads that ask for it with the same weights read the same one.
         """
         with self._lock:
-            same = (one for one in self._tables if one.weights is not None and np.array_equal(one.weights, weights))
-            found = next(same, None)
-            if found is None:
-                found = self._free()
-                found.numbers[self._places], found.weights = weights[self._pairs], weights.copy()
-            found.n_users += 1
+            same = (t for t in self._tables if t.weights is not None and np.array_equal(t.weights, weights))
+            known = next(same, None)
+            lent = self._free() if known is None else known
+            if known is None:
+                lent.numbers[self._places], lent.weights = weights[self._pairs], weights.copy()
+            lent.n_users += 1
         try:
-            yield found.numbers
+            yield lent.numbers
         finally:
             with self._lock:
-                found.n_users -= 1
+                lent.n_users -= 1
 
     @contextmanager
     def adding_to(self, weights: F64) -> Iterator[F64]:
         """Lend a table of zeros, and add what it holds for the pairs at the end to some weights."""
         with self._lock:
-            found = self._free()
-            found.n_users, found.weights = 1, None
-        found.numbers[:] = 0.0
+            lent = self._free()
+            lent.n_users, lent.weights = 1, None
+        lent.numbers[:] = 0.0
         try:
-            yield found.numbers
-            weights[self._pairs] += found.numbers[self._places]
+            yield lent.numbers
+            weights[self._pairs] += lent.numbers[self._places]
         finally:
-            found.numbers[:] = 0.0
+            lent.numbers[:] = 0.0
             with self._lock:
-                found.n_users = 0
+                lent.n_users = 0
 
 
 @dataclass(eq=False)

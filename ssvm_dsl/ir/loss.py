@@ -117,10 +117,10 @@ class LossTerm:
             starts = program.state_ptr[program.var_ptr]
             theta.node[states] += np.repeat(scale, starts[ids + 1] - starts[ids]) * self.node[states]
         first = len(program.groups) - len(self.groups)
-        for g, one in enumerate(self.factors, first):
-            assert program.groups[g] is one.group, "programs of training end with the groups of the loss"
-            by = 1.0 if scale is None else np.repeat(scale, one.group.shapes.counts[ids])[:, None]
-            theta.tables[g][one.group.table_rows(ids)] = by * one.tables(ids)
+        for g, priced in enumerate(self.factors, first):
+            assert program.groups[g] is priced.group, "programs of training end with the groups of the loss"
+            by = 1.0 if scale is None else np.repeat(scale, priced.group.shapes.counts[ids])[:, None]
+            theta.tables[g][priced.group.table_rows(ids)] = by * priced.tables(ids)
 
     def with_given(self, program: Program, scores: F64) -> LossTerm:
         """Return the loss with scores of states that have no weights in it: ``Delta(y) + g(y) - g(truth)``.
@@ -134,8 +134,8 @@ class LossTerm:
     @property
     def groups(self) -> list[Group]:
         """What programs of training end with (:meth:`ParameterMap.with_groups`): groups of prices, then of counts."""
-        counted = () if self.tables is None else self.tables.factors
-        return [*(one.group for one in self.factors), *(one.group for one in counted)]
+        groups = [priced.group for priced in self.factors]
+        return groups if self.tables is None else groups + [counted.group for counted in self.tables.factors]
 
     @property
     def has_margin(self) -> bool:
@@ -157,8 +157,8 @@ class LossTerm:
             wrong = np.bincount(owner, weights=labels != self.truth[variables], minlength=len(ids)) > 0
             return np.asarray(self.weight * wrong)
         total = self.const[ids] + _sums_of_states(program, self.node, labels, examples)
-        for one in self.factors:
-            total += one.value(program, labels, ids)
+        for priced in self.factors:
+            total += priced.value(program, labels, ids)
         return total if self.tables is None else total + self.tables.select(ids).terms(program, labels, examples)[0]
 
     def largest(self, program: Program) -> F64:
@@ -172,7 +172,7 @@ class LossTerm:
         if len(self.node):
             np.maximum(np.maximum.reduceat(self.node, program.state_ptr[:-1]), worst, out=worst)
         total = self.const + np.bincount(owners(program.var_ptr), weights=worst, minlength=program.n_examples)
-        total += sum(one.largest() for one in self.factors)
+        total += sum(priced.largest() for priced in self.factors)
         return total if self.tables is None else total + self.tables.largest()
 
 

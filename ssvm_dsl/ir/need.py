@@ -262,7 +262,7 @@ class Need:
         if self.constraint_kinds and not self.declared:
             parts.append(f"constraints {', '.join(sorted(self.constraint_kinds))}")
         if self.abilities:
-            parts.append(f"able to {' and '.join(one.word for one in sorted(self.abilities))}")
+            parts.append(f"able to {' and '.join(ability.word for ability in sorted(self.abilities))}")
         any_will_do = self.guarantee is Guarantee.HEURISTIC
         parts.append("any guarantee" if any_will_do else f"guarantee {self.guarantee.value}")
         return "; ".join(parts)
@@ -348,8 +348,8 @@ class Caps:
         able, elsewhere, where = self.abilities, self.constrained_abilities, "without"
         if need.constraint_kinds:
             able, elsewhere, where = elsewhere, able, "under"
-        for one in sorted(need.abilities - able):
-            out.append(f"does not {one.word}{f' {where} hard constraints' if one in elsewhere else ''}")
+        for ability in sorted(need.abilities - able):
+            out.append(f"does not {ability.word}{f' {where} hard constraints' if ability in elsewhere else ''}")
         if not self.guarantee.covers(need.guarantee):
             out.append(f"its answers are {self.guarantee.value}, asked for {need.guarantee.value}")
         if foreign:

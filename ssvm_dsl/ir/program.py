@@ -412,9 +412,9 @@ class Program:
         for group in self.groups:
             digest.update(repr((group.name, group.kind, group.cards, group.n_tables)).encode())
             arrays += [group.shapes.of, group.shapes.start, group.shapes.scope, group.rows, group.table_base]
-        for one in self.constraints:
-            digest.update(one.signature().encode())
-            arrays += one.arrays()
+        for constraint in self.constraints:
+            digest.update(constraint.signature().encode())
+            arrays += constraint.arrays()
         for array in arrays:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
@@ -447,9 +447,9 @@ class Program:
             _require(self.role.shape == shape and self.role.dtype == np.int8, "role has one int8 for each variable")
         for group in self.groups:
             self._validate_group(group)
-        for one in self.constraints:
-            wrong = one.mistakes(self.var_ptr, self.card)
-            _require(not wrong, f"constraint {one.name}: {', '.join(wrong)}")
+        for constraint in self.constraints:
+            wrong = constraint.mistakes(self.var_ptr, self.card)
+            _require(not wrong, f"constraint {constraint.name}: {', '.join(wrong)}")
         return self
 
     def _validate_group(self, group: Group) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64, Bools
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.deadline import pause
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.constraints import ConstraintGroup, IntegralKind, LinearRows
@@ -92,10 +92,10 @@ def constraint_hull(program: Program) -> ConstraintHull | str:
     uses = np.zeros(program.n_variables, dtype=np.int64)
     for group in program.constraints:
         np.add.at(uses, _variables(program, group), 1)
-    for one in program.groups:
-        if (uses[one.shapes.variables()] > 0).any():
-            return f"factor '{one.name}' joins variables that hard constraints hold"
-    found = _HullRows(program)
+    for factors in program.groups:
+        if (uses[factors.shapes.variables()] > 0).any():
+            return f"factor '{factors.name}' joins variables that hard constraints hold"
+    collected = _HullRows(program)
     for group in program.constraints:
         variables = _variables(program, group)
         for k in range(group.n_constraints):
@@ -104,8 +104,8 @@ def constraint_hull(program: Program) -> ConstraintHull | str:
             if rows is None:
                 return f"constraint '{group.name}' ({group.kind}) has no small linear description that is exact"
             part = group.literals(k)
-            found.add(group, k, rows, program.state_ptr[variables[part]] + group.state[part])
-    hull = found.hull()
+            collected.add(group, k, rows, program.state_ptr[variables[part]] + group.state[part])
+    hull = collected.hull()
     example = owners(program.var_ptr)
     for i in np.unique(example[uses > 1]).tolist():
         if not _network(program, hull, i):
@@ -186,31 +186,26 @@ def _two_classes(matrix: F64) -> bool:
     """Whether columns have at most two entries, and rows fall into two classes as Heller and Tompkins ask."""
     if ((matrix != 0.0).sum(axis=0) > 2).any():
         return False
-    column, row = np.nonzero(matrix.T)
+    column, entry = np.nonzero(matrix.T)
     first = np.flatnonzero(column[1:] == column[:-1])
-    one, other = row[first], row[first + 1]
-    apart = matrix[one, column[first]] == matrix[other, column[first]]
-    return not _odd_circle(len(matrix), one, other, apart)
-
-
-def _odd_circle(n: int, one: I64, other: I64, apart: Bools) -> bool:
-    """Whether no two classes part the ends of these edges, and put those of the other edges together."""
-    ends = np.concatenate([one, other])
+    row, other = entry[first], entry[first + 1]
+    apart = matrix[row, column[first]] == matrix[other, column[first]]
+    ends = np.concatenate([row, other])
     order = np.argsort(ends, kind="stable")
-    ptr = pointers(np.bincount(ends, minlength=n))
-    to, parts = np.concatenate([other, one])[order].tolist(), np.concatenate([apart, apart])[order].tolist()
-    side = [-1] * n
-    for start in range(n):
+    ptr = pointers(np.bincount(ends, minlength=len(matrix)))
+    to, parted = np.concatenate([other, row])[order].tolist(), np.concatenate([apart, apart])[order].tolist()
+    side = [-1] * len(matrix)
+    for start in range(len(matrix)):
         if side[start] >= 0:
             continue
         side[start], todo = 0, [start]
         while todo:
             v = todo.pop()
             for e in range(int(ptr[v]), int(ptr[v + 1])):
-                wanted = side[v] ^ int(parts[e])
+                wanted = side[v] ^ int(parted[e])
                 if side[to[e]] < 0:
                     side[to[e]] = wanted
                     todo.append(to[e])
                 elif side[to[e]] != wanted:
-                    return True
-    return False
+                    return False
+    return True

@@ -38,10 +38,11 @@ def program_need(
 def _structure_need(program: Program) -> Need:
     """Return the need of a program, whatever is asked about it."""
     few = program.representatives
-    n_factors, n_slots, max_table, of_spans = 0, 0, 1, False
+    n_factors, n_slots, max_arity, max_table, of_spans = 0, 0, 1, 1, False
     for group in program.groups:
         n_factors += group.n_factors
         n_slots += group.n_factors * group.arity
+        max_arity = max(max_arity, group.arity if group.n_factors else 1)
         max_table = max(max_table, group.n_configs)
         of_spans |= group.of_spans
     uses = np.zeros(few.n_variables, dtype=np.int64)  # in how many factors each variable is
@@ -63,7 +64,7 @@ def _structure_need(program: Program) -> Need:
             max_count = max(max_count, _furthest(rule))
     return Need(
         topology=program.hardest_topology,
-        max_arity=program.max_arity,
+        max_arity=max_arity,
         max_card=max_card,
         constraint_kinds=frozenset(rule.kind for rule in program.constraints if rule.n_constraints),
         max_constraints=int(constraints.max(initial=0)),

@@ -45,12 +45,12 @@ def table_properties(program: Program, theta: Theta) -> frozenset[str]:
     ``-inf`` where the inequality holds in extended arithmetic.  Masks and clamps are ignored; they cannot
     destroy a property.
     """
-    found = _of_structure(program)
+    kept = _of_structure(program)
     for group, tables in zip(program.groups, theta.tables, strict=True):
-        if group.n_factors and found - {BINARY}:
+        if group.n_factors and kept - {BINARY}:
             used = tables if group.n_tables <= group.n_factors else tables[group.table_uses() > 0]
-            found -= _lacking(used, group.cards, found)
-    return found
+            kept -= _lacking(used, group.cards, kept)
+    return kept
 
 
 def guaranteed_properties(parameters: ParameterMap) -> frozenset[str]:
@@ -76,40 +76,40 @@ def doubts(parameters: ParameterMap, first: int = 0, priced: Sequence[LossFactor
     priced : sequence of LossFactors
         Prices that are added to the tables, whatever the true joint states.
     """
-    found: dict[str, str] = {}
+    of_tables, why = frozenset({SUBMODULAR, METRIC, SEMIMETRIC}), dict[str, str]()
     for fmap in parameters.maps:
-        left = frozenset({SUBMODULAR, METRIC, SEMIMETRIC}) - frozenset(found)
+        left = of_tables - why.keys()
         if fmap.group == NODE or not left:
             continue
         if parameters.program.groups[fmap.group].of_spans:
-            found |= dict.fromkeys(left, f"factor '{fmap.name}' scores whole segments")
+            why |= dict.fromkeys(left, f"factor '{fmap.name}' scores whole segments")
             continue
         if len(fmap.cards) > 2:
             large = f"factor '{fmap.name}' joins {len(fmap.cards)} variables"
-            found |= dict.fromkeys(left & {METRIC, SEMIMETRIC}, large)
-        found |= _doubts_of_form(fmap, left - frozenset(found), first)
-        left -= frozenset(found)
+            why |= dict.fromkeys(left & {METRIC, SEMIMETRIC}, large)
+        why |= _doubts_of_form(fmap, left - why.keys(), first)
+        left -= why.keys()
         if left and (text := _may_be_negative(fmap, first)):
-            found |= dict.fromkeys(_lacking(-_parts(fmap), fmap.cards, left), text)
-    constants = parameters.constants
-    without = [(parameters.program.groups[g], table) for g, table in (constants.tables if constants else {}).items()]
-    for group, table in (*without, *((one.group, one.prices) for one in priced)):
-        left = frozenset({SUBMODULAR, METRIC, SEMIMETRIC}) - frozenset(found)
-        pairwise_only = left & {METRIC, SEMIMETRIC} if len(group.cards) > 2 else frozenset()
-        lacking = pairwise_only | _lacking(table, group.cards, left - pairwise_only)
-        found |= {name: f"the tables of '{group.name}' are not {name}" for name in lacking}
-    return found
+            why |= dict.fromkeys(_lacking(-_parts(fmap), fmap.cards, left), text)
+    constants, groups = parameters.constants, parameters.program.groups
+    fixed = [] if constants is None else [(groups[g], table) for g, table in constants.tables.items()]
+    for group, table in (*fixed, *((loss.group, loss.prices) for loss in priced)):
+        left = of_tables - why.keys()
+        lacking = left & {METRIC, SEMIMETRIC} if len(group.cards) > 2 else frozenset()
+        lacking |= _lacking(table, group.cards, left - lacking)
+        why |= {name: f"the tables of '{group.name}' are not {name}" for name in lacking}
+    return why
 
 
 def _of_structure(program: Program) -> frozenset[str]:
     """Return the properties that numbers of states and variables do not rule out."""
-    found = {SUBMODULAR, METRIC, SEMIMETRIC}
+    possible = {SUBMODULAR, METRIC, SEMIMETRIC}
     for group in program.groups:
         if group.of_spans:
-            found.clear()
+            possible.clear()
         elif group.arity > 2 and group.n_factors:
-            found -= {METRIC, SEMIMETRIC}
-    return frozenset(found | {BINARY} if program.card.max(initial=1) <= 2 else found)
+            possible -= {METRIC, SEMIMETRIC}
+    return frozenset(possible | {BINARY} if program.card.max(initial=1) <= 2 else possible)
 
 
 def _doubts_of_form(fmap: FeatureMap, wanted: frozenset[str], first: int) -> dict[str, str]:
@@ -120,15 +120,12 @@ def _doubts_of_form(fmap: FeatureMap, wanted: frozenset[str], first: int) -> dic
         lacking = _lacking(_parts(fmap), fmap.cards, wanted)
     if not fmap.joint:
         return {name: f"the form of factor '{fmap.name}' is not {name}" for name in lacking}
-    what = f"the joint features of factor '{fmap.name}' are not"
-    return {name: f"{what} {name} in example {first + _first_lacking(fmap, name)}" for name in lacking}
-
-
-def _first_lacking(fmap: FeatureMap, name: str) -> int:
-    """Return the first example of which a joint feature lacks a property."""
-    ends, parts = fmap.row_ptr // fmap.n_configs * fmap.width, _parts(fmap)
-    of = (parts[lo:hi] for lo, hi in pairwise(ends.tolist()))
-    return next(i for i, mine in enumerate(of) if _lacking(mine, fmap.cards, frozenset({name})))
+    ends, parts, reasons = (fmap.row_ptr // fmap.n_configs * fmap.width).tolist(), _parts(fmap), dict[str, str]()
+    for name in lacking:
+        of_examples = (parts[lo:hi] for lo, hi in pairwise(ends))
+        example = next(i for i, tables in enumerate(of_examples) if _lacking(tables, fmap.cards, frozenset({name})))
+        reasons[name] = f"the joint features of factor '{fmap.name}' are not {name} in example {first + example}"
+    return reasons
 
 
 def _parts(fmap: FeatureMap) -> F64:

@@ -226,14 +226,14 @@ def _greedy(structures: Structures, rule: int, rank: F64) -> list[Elimination]:
     space = Space(np.empty(most * words, dtype=np.int64), *sets, *floats, *ints)
     counts, sizes = np.zeros((2, len(n)), dtype=np.int64), np.zeros((2, len(n)))
     end = int((structures.first + n).max(initial=0))
-    found = Orders(np.empty(end, dtype=np.int32), *counts, *sizes)
+    orders = Orders(np.empty(end, dtype=np.int32), *counts, *sizes)
     cursor, how = np.zeros(3, dtype=np.int64), OrderRule(rule, rank, GIVE_UP)
     while cursor[GRAPH] < len(n):
         pause()
-        order_graphs(structures, how, space, found, cursor, _WORDS_AT_A_TIME)
-    each = (a.tolist() for a in (structures.first, n, found.done, found.width, found.largest, found.total))
+        order_graphs(structures, how, space, orders, cursor, _WORDS_AT_A_TIME)
+    each = (a.tolist() for a in (structures.first, n, orders.done, orders.width, orders.largest, orders.total))
     return [
-        elimination(found.order[at : at + done].copy(), size, width, largest, total)
+        elimination(orders.order[at : at + done].copy(), size, width, largest, total)
         for at, size, done, width, largest, total in zip(*each, strict=True)
     ]
 
@@ -310,6 +310,6 @@ def _adjacency(card: I32, slot_ptr: I64, scope: I32) -> tuple[I64, I32]:
     rows = csr_array((np.ones(int(free.sum()), dtype=np.int32), (owner[free], scope[free])), shape=shape)
     pairs = (rows.T @ rows).tocsr()
     pairs.sort_indices()
-    one = owners(pairs.indptr)
-    apart = pairs.indices != one
-    return pointers(np.bincount(one[apart], minlength=len(card))), pairs.indices[apart].astype(np.int32)
+    variable = owners(pairs.indptr)
+    apart = pairs.indices != variable
+    return pointers(np.bincount(variable[apart], minlength=len(card))), pairs.indices[apart].astype(np.int32)

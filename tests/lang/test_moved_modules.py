@@ -12,6 +12,7 @@ from ssvm_dsl.moved_modules import MOVED
 
 #: A class of each module that there is no more.
 CLASSES = {
+    "ssvm_dsl.ir.messages": "Prices",
     "ssvm_dsl.lang.constraints.custom": "Custom",
     "ssvm_dsl.lang.constraints.derivable": "Derivable",
     "ssvm_dsl.lang.constraints.quantities": "Parameter",
@@ -20,6 +21,7 @@ CLASSES = {
     "ssvm_dsl.lang.given": "Given",
     "ssvm_dsl.lang.losses.count_loss": "CountLoss",
     "ssvm_dsl.lang.rules.ruled_out": "RuledOut",
+    "ssvm_dsl.scoring.problems": "SolveAnswer",
 }
 
 
