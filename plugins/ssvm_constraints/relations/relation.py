@@ -10,7 +10,7 @@ import numpy as np
 from ssvm_constraints.explaining import listed
 from ssvm_constraints.relations import cycles, starts
 from ssvm_constraints.row_builder import RowBuilder
-from ssvm_constraints.small_structure import Drawn, chosen_places, structure_problem
+from ssvm_constraints.small_problems import Drawn, chosen_places, structure_problem
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Theta, owners
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
