@@ -363,8 +363,8 @@ def _within_component(graph: RouteGraph) -> int | None:
 
     arcs = graph.arcs
     matrix = csr_array((np.ones(len(arcs.head)), arcs.head, arcs.start), shape=(graph.n, graph.n))
-    of = connected_components(matrix, connection="strong")[1]
-    inside = np.flatnonzero(of[graph.tail] == of[arcs.head])
+    component = connected_components(matrix, connection="strong")[1]
+    inside = np.flatnonzero(component[graph.tail] == component[arcs.head])
     return int(inside[arcs.gain[inside].argmax()]) if len(inside) else None
 
 

@@ -377,14 +377,14 @@ def _roots(gain: F64) -> list[int]:
         from scipy.sparse.csgraph import connected_components
 
     inner = csr_array(gain[1:, 1:] > -np.inf)
-    count, of = connected_components(inner, connection="strong")
+    count, component = connected_components(inner, connection="strong")
     tail, head = inner.nonzero()
     entered = np.zeros(count, dtype=bool)
-    entered[of[head[of[tail] != of[head]]]] = True
+    entered[component[head[component[tail] != component[head]]]] = True
     sources = np.flatnonzero(~entered)
     if len(sources) != 1:
         return []
-    able = 1 + np.flatnonzero((of == sources[0]) & (gain[0, 1:] > -np.inf))
+    able = 1 + np.flatnonzero((component == sources[0]) & (gain[0, 1:] > -np.inf))
     return able[np.argsort(-gain[0, able], kind="stable")][:1].tolist()
 
 

@@ -398,11 +398,11 @@ class ClusterSearch:
         for p, q in zip(part.of[first].tolist(), part.of[second].tolist(), strict=True):
             if root[p] != root[q]:
                 root[root == root[q]] = root[p]
-        number, of = np.unique(root, return_inverse=True)
+        number, part_of_root = np.unique(root, return_inverse=True)
         apart = np.zeros((len(number), len(number)), dtype=bool)
         p, q = np.nonzero(part.apart)
-        apart[of[p], of[q]] = True
-        return None if apart.diagonal().any() else _Branch(of[part.of], apart, part.bound)
+        apart[part_of_root[p], part_of_root[q]] = True
+        return None if apart.diagonal().any() else _Branch(part_of_root[part.of], apart, part.bound)
 
     def _complete(self, m: int) -> ConstraintGroup:
         """Return the constraint over all pairs of m items."""
