@@ -93,7 +93,7 @@ class CombiSession(ExampleGraphSession):
 
         instance, example = call.instance, int(call.reduced.ids[place])
         if clock.left < LAYING_OUT * n_entries(instance, example):
-            return hasty(instance, example, start)
+            return quick_answer(instance, example, start)
         alone = single(instance, example)
         terms = terms_of(alone)
         watch = Incumbent(alone, clock, trivial_bound(alone) + float(terms.rounding[0]))
@@ -122,7 +122,7 @@ def n_entries(instance: Instance, example: int) -> int:
     return int(states + g.table_size[g.factor_ptr[example] : g.factor_ptr[example + 1]].sum())
 
 
-def hasty(instance: Instance, example: int, start: I32 | None) -> ExampleAnswer:
+def quick_answer(instance: Instance, example: int, start: I32 | None) -> ExampleAnswer:
     """Return a quick answer: the first labelling, or the best states, and the sum of all largest scores.
 
     The latter is a bound; tables that factors share are looked at once.

@@ -115,7 +115,7 @@ class RelaxedState(SMOState):
             gain += self._ask(i, np.concatenate(parts))
         return gain
 
-    def within(self, ids: I64) -> float:
+    def visit_kept(self, ids: I64) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
         return sum(self._visit(i) for i in ids.tolist())
 
