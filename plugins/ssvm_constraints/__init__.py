@@ -9,13 +9,13 @@ from ssvm_dsl.plugin_api import ConstraintSpec, hookimpl
 _KINDS = (
     ConstraintSpec(
         "count",
-        "ssvm_constraints.count:Count",
+        "ssvm_constraints.sums:Count",
         "lower <= number of true literals <= upper: AtMost, AtLeast, Exactly, AnyOf, Implies",
         parameters=("lower", "upper"),
     ),
     ConstraintSpec(
         "linear",
-        "ssvm_constraints.linear:LinearKind",
+        "ssvm_constraints.sums:LinearKind",
         "lower <= sum of the coefficients of true literals <= upper",
         parameters=("lower", "upper"),
         literal_parameters=("coefficient",),
@@ -57,7 +57,7 @@ _KINDS = (
     ),
     ConstraintSpec(
         "segment-begins",
-        "ssvm_constraints.segment_problem:SegmentBeginsKind",
+        "ssvm_constraints.segmentation:SegmentBeginsKind",
         "the last n literals say where segments begin: at the first position, and none is too long",
         parameters=("n", "n_classes", "longest"),
         any_literals=False,

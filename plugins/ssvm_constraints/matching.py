@@ -9,7 +9,7 @@ import numpy as np
 
 from ssvm_constraints.explaining import sides_of, unmet_sides
 from ssvm_constraints.row_builder import RowBuilder
-from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, node_sums, structure_problem
+from ssvm_constraints.small_problems import Drawn, any_of, chosen_places, node_sums, structure_problem
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Theta, matching_limits
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows, loading
 

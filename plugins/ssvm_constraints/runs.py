@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_constraints.explaining import bounds_words, listed
 from ssvm_constraints.row_builder import RowBuilder
-from ssvm_constraints.small_structure import Drawn, chosen_places, structure_problem
+from ssvm_constraints.small_problems import Drawn, chosen_places, structure_problem
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Group, Program, Theta, pointers
 from ssvm_dsl.kernels import njit
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows

@@ -20,7 +20,7 @@ from ssvm_backends.search.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK
 from ssvm_backends.search.eliminate import eliminate
 from ssvm_backends.search.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends.search.search import grow_tree, labels_cost, make_tree, root_of, search
-from ssvm_backends.search.solve import components, single, solve_task, split
+from ssvm_backends.search.solve import components, single, solve_task, split_components
 from ssvm_backends.search.subproblem import Setup, Subproblem
 from ssvm_dsl.io.problem_file import read_problem
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
@@ -115,7 +115,7 @@ def test_splits_into_components():
     doubled = Theta.of(twice, np.tile(theta.node, 2), [theta.tables[0]])
     instance = single(Instance.of(build_graph(twice), doubled), 0)
     assert components(instance.graph).tolist() == [0] * 9 + [1] * 9
-    for part, variables in split(instance):
+    for part, variables in split_components(instance):
         alone = single(Instance.of(build_graph(program), theta), 0)
         labels = np.random.default_rng(3).integers(0, 2, 9)
         assert score(part, labels) == pytest.approx(score(alone, labels))

@@ -14,7 +14,7 @@ from clocks import looks_of
 from combinations import ALL
 from ssvm_backends.elimination import plan_cache, plan_kernels
 from ssvm_backends.elimination.junction_tree import JunctionTree
-from ssvm_backends.elimination.plan_kernels import GAPS, SPACE, Gaps, give, take
+from ssvm_backends.elimination.plan_kernels import GAPS, SPACE, Gaps, release, take
 from ssvm_backends.graphs.graph import build_graph
 from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import NoBackendError, OutOfTime, TooLargeError
@@ -246,7 +246,7 @@ def test_work_space_pieces_never_overlap():
     for _ in range(2000):
         if taken and rng.random() < 0.5:
             at = list(taken)[rng.integers(len(taken))]
-            give(gaps, at, taken.pop(at))
+            release(gaps, at, taken.pop(at))
         else:
             size = int(rng.integers(1, 50))
             at = take(gaps, size)
@@ -255,7 +255,7 @@ def test_work_space_pieces_never_overlap():
     end = gaps.counts[SPACE]
     assert end >= max(at + size for at, size in taken.items())
     for at, size in taken.items():
-        give(gaps, at, size)
+        release(gaps, at, size)
     assert (gaps.counts[GAPS], gaps.at[0], gaps.size[0]) == (1, 0, end)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from combinations import some
-from ssvm_constraints.starts.routes import OutgoingArcs, best_arcs, path_through, topological_order, tour_from
+from ssvm_constraints.routes import OutgoingArcs, best_arcs, path_through, topological_order, tour_from
 from ssvm_dsl.ir import owners, pointers
 
 

@@ -249,14 +249,14 @@ TARGETS = [
         ),
         "order of literals ignored": ("~np.append(False, true[:-1])", "~np.append(False, np.sort(true)[:-1])"),
     }),
-    Target("constraint", "ssvm_constraints.count", "count", {
+    Target("constraint", "ssvm_constraints.sums", "count", {
         "upper bound not allowed": ("(total > group.meta", "(total >= group.meta"),
         "start below the lower bound": (
             "np.ones(len(scores.place)), lower, upper)", "np.ones(len(scores.place)), lower - 1, upper)"
         ),
         "bounds of the first constraint": ('float(group.meta["upper"][k]))', 'float(group.meta["upper"][0]))'),
     }),
-    Target("constraint", "ssvm_constraints.linear", "linear", {
+    Target("constraint", "ssvm_constraints.sums", "linear", {
         "coefficients of the first constraint": (
             'coefficient: F64 = group.literal_meta["coefficient"][group.literals(k)]',
             'coefficient: F64 = group.literal_meta["coefficient"][: group.literals(k).stop - group.literals(k).start]',

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 import numpy as np
 import pytest
 
-from ssvm_constraints.segment_problem import SegmentBeginsKind, compact_problem
+from ssvm_constraints.segmentation import SegmentBeginsKind, compact_problem
 from ssvm_dsl import (
     Cost,
     CountLoss,

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ssvm_constraints.segment_problem import model_problem
+from ssvm_constraints.segmentation import model_problem
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.rules.constraint_rules import row_mistakes, with_rules

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ssvm_constraints.segment_problem import model_problem
+from ssvm_constraints.segmentation import model_problem
 from ssvm_dsl import (
     CountLoss,
     Dim,

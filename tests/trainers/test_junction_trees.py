@@ -321,7 +321,7 @@ def test_a_step_of_smo_gains_what_it_says():
     before, _ = state.refresh()
     planes = problem.oracle(state.w)
     for _ in range(3):
-        gains.append(state.take(planes) + state.within(np.arange(problem.n)))
+        gains.append(state.take(planes) + state.visit_kept(np.arange(problem.n)))
         w = state.w.copy()
         after, _ = state.refresh()
         np.testing.assert_allclose(state.w, w, atol=1e-9)

@@ -163,7 +163,7 @@ def test_a_step_gains_what_it_says_and_no_other_length_gains_more(case, seed):
     for i in range(problem.n):
         before, _ = state.refresh()
         start = state.mu.copy()
-        gain = state.within(np.array([i]))
+        gain = state.visit_kept(np.array([i]))
         w = state.w.copy()
         after, _ = state.refresh()
         np.testing.assert_allclose(state.w, w, rtol=1e-9, atol=1e-9)

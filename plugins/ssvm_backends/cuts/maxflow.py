@@ -296,7 +296,7 @@ def _levels(node: Nodes, arc: Arcs, n: int, queue: I64) -> tuple[int, bool]:
 
 
 @njit(cache=True, nogil=True)
-def wave(node: Nodes, arc: Arcs, n: int, queue: I64) -> bool:
+def push_along_shortest(node: Nodes, arc: Arcs, n: int, queue: I64) -> bool:
     """Push excess along all shortest paths to demand, the farthest first; return True when no path is left.
 
     Blocked excess stays where it is, as in the preflows of Karzanov (1974); for a minimum cut that is as good as in

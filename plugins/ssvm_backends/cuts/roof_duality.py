@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_backends.cuts.graph import pair_terms, whole, whole_scale
-from ssvm_backends.cuts.maxflow import Arcs, Flow, Nodes, advance, start, wave
+from ssvm_backends.cuts.maxflow import Arcs, Flow, Nodes, advance, push_along_shortest, start
 from ssvm_backends.graphs.graph import Graph, Instance, factor_origin
 from ssvm_dsl.ir import F64, I32, I64, Bools, Marginals, Primal, Program, Theta, pointers
 from ssvm_dsl.kernels import borrow, njit
@@ -284,7 +284,7 @@ def _flow(n: int, m: int, flow: Flow, queue: I64, state: RoofState, budget: int)
         if budget <= 0:
             return False, budget
         budget -= 4 * m
-        if wave(flow.node, flow.arc, 2 * n, queue):
+        if push_along_shortest(flow.node, flow.arc, 2 * n, queue):
             return True, budget
         state[0].waves -= 1
         if state[0].waves == 0:

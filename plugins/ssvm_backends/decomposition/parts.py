@@ -389,8 +389,8 @@ def _scoped(program: Program) -> Bools:
 
 def _some_factors(group: Group, chosen: Bools, var_ptr: I64) -> Group:
     """Return the group with some of its factors; the tables stay."""
-    of = np.repeat(np.arange(len(var_ptr) - 1), group.shapes.counts)[chosen]
-    ptr = pointers(np.bincount(of, minlength=len(var_ptr) - 1))
+    example = np.repeat(np.arange(len(var_ptr) - 1), group.shapes.counts)[chosen]
+    ptr = pointers(np.bincount(example, minlength=len(var_ptr) - 1))
     scope, table = group.shapes.variables()[chosen], group.table_rows()[chosen]
     return Group.of(group.name, group.cards, scope, ptr, table, group.n_tables, var_ptr, group.kind)
 

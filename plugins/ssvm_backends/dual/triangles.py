@@ -346,14 +346,14 @@ def frustrated_cycles(
     low, high = 0, len(sizes)  # a path exists for the threshold at low - 1, none for that at high
     while low < high and clock.left > graph_seconds:
         middle = (low + high) // 2
-        if len(torn(two_copies(tail, head, want, float(sizes[middle]), len(variable)))):
+        if len(connected_copies(two_copies(tail, head, want, float(sizes[middle]), len(variable)))):
             low = middle + 1
         else:
             high = middle
     if low == 0 or clock.left <= graph_seconds:
         return []
     graph = two_copies(tail, head, want, 0.5 * float(sizes[low - 1]), len(variable))
-    roots = torn(graph)
+    roots = connected_copies(graph)
     roots = roots[np.linspace(0, len(roots) - 1, min(ROOTS, len(roots))).astype(np.int64)]
     cycles: dict[tuple[int, ...], None] = {}
     for root in roots.tolist():
@@ -431,7 +431,7 @@ def two_copies(tail: I64, head: I64, want: F64, threshold: float, n: int) -> csr
     return csr_array((np.ones(len(rows)), (rows, columns)), shape=(2 * n, 2 * n))
 
 
-def torn(graph: csr_array) -> I64:
+def connected_copies(graph: csr_array) -> I64:
     """Return the split variables whose two copies are connected."""
     _, part = connected_components(graph, directed=False)
     return np.flatnonzero(part[0::2] == part[1::2]).astype(np.int64)

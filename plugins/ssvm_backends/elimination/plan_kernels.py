@@ -163,7 +163,7 @@ def take(gaps: Gaps, size: int) -> int:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def give(gaps: Gaps, start: int, size: int) -> None:
+def release(gaps: Gaps, start: int, size: int) -> None:
     """Release a slice of the work space."""
     c, at, size_of = gaps.counts, gaps.at, gaps.size
     k = c[GAPS]
@@ -411,9 +411,9 @@ def write_step(w: PlanWriter, lo: int, hi: int, size: int, n_own: int, n_terms: 
     p.out[t] = take(w.gaps, size)
     for q in range(p.part_ptr[t], c[PARTS]):
         if p.kind[q] != MESSAGE or not w.keep:
-            give(w.gaps, p.at[q], p.total[q])
+            release(w.gaps, p.at[q], p.total[q])
         if w.keep:
-            give(w.gaps, p.gather[q], p.total[q])
+            release(w.gaps, p.gather[q], p.total[q])
     c[SCRATCH] = max(c[SCRATCH], states * block)
     w.sizes[LARGEST] = max(w.sizes[LARGEST], float(states) * size)
     w.sizes[OPERATIONS] += float(states) * size * (2 + n_mixed)

@@ -211,7 +211,7 @@ class ExampleGraphSession(GraphSession):
         """Answer one example after the other, each with its share of the time; trivial ones need no solver."""
         first, left = self.first_labels(call), call.instance.graph
 
-        def one(place: int, example: int, mine: Clock) -> ExampleAnswer:
+        def answer(place: int, example: int, mine: Clock) -> ExampleAnswer:
             here = int(call.reduced.ids[place])
             if not call.reduced.feasible[place]:
                 return ExampleAnswer(bound=-np.inf)
@@ -222,7 +222,7 @@ class ExampleGraphSession(GraphSession):
         def missing(why: Stop) -> ExampleAnswer:
             return ExampleAnswer(stop=why)
 
-        call.take(answer_each(call.ids, call.clock, one, missing))
+        call.take(answer_each(call.ids, call.clock, answer, missing))
         for place, labels in enumerate(first):
             if not call.there[place] and np.isnan(call.bound[place]):
                 call.there[place] = True

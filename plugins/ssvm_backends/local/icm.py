@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_backends.graphs.graph import Graph, graph_bytes
-from ssvm_backends.graphs.kernels import STEP, mixed
+from ssvm_backends.graphs.kernels import STEP, random_bits
 from ssvm_backends.graphs.session import GraphCall
 from ssvm_backends.local.search import local_search, score_of
 from ssvm_backends.local.session import BUDGET, HeuristicSession, SearchBatch
@@ -135,4 +135,4 @@ def draw(graph: Graph, lo: int, seed: int, number: int, run: int, labels: I32) -
     state += np.uint64(run) * np.uint64(0x8CB92BA72F3D8DD7)
     for v in range(len(labels)):
         state += STEP
-        labels[v] = np.int32(mixed(state) % np.uint64(graph.card[lo + v]))
+        labels[v] = np.int32(random_bits(state) % np.uint64(graph.card[lo + v]))

@@ -132,12 +132,12 @@ class PolytopeSession(ABC):
         known: Mapping[int, Any] = question.warm if isinstance(question.warm, Mapping) else {}
         node = question.masked_node(self.program)
 
-        def one(place: int, example: int, mine: Clock) -> ProgramAnswer:
+        def solve_one(place: int, example: int, mine: Clock) -> ProgramAnswer:
             answer = self._one(theta, node, example, mine, known.get(example), question.task)
             clock.tell(answer.score, answer.bound)
             return answer
 
-        answers = answer_each(ids, clock, one, lambda why: ProgramAnswer(stop=why))
+        answers = answer_each(ids, clock, solve_one, lambda why: ProgramAnswer(stop=why))
         return self.packed(question, answers)
 
     def packed(self, question: Question, answers: list[ProgramAnswer]) -> Solution:

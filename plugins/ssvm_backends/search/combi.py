@@ -93,7 +93,7 @@ class CombiSession(ExampleGraphSession):
 
         instance, example = call.instance, int(call.reduced.ids[place])
         if clock.left < LAYING_OUT * n_entries(instance, example):
-            return hasty(instance, example, start)
+            return quick_answer(instance, example, start)
         alone = single(instance, example)
         terms = terms_of(alone)
         watch = Incumbent(alone, clock, trivial_bound(alone) + float(terms.rounding[0]))
@@ -122,7 +122,7 @@ def n_entries(instance: Instance, example: int) -> int:
     return int(states + g.table_size[g.factor_ptr[example] : g.factor_ptr[example + 1]].sum())
 
 
-def hasty(instance: Instance, example: int, start: I32 | None) -> ExampleAnswer:
+def quick_answer(instance: Instance, example: int, start: I32 | None) -> ExampleAnswer:
     """Return a quick answer: the first labelling, or the best states, and the sum of all largest scores.
 
     The latter is a bound; tables that factors share are looked at once.
@@ -132,9 +132,9 @@ def hasty(instance: Instance, example: int, start: I32 | None) -> ExampleAnswer:
     g = instance.graph
     ptr = g.state_ptr[g.var_ptr[example] : g.var_ptr[example + 1] + 1]
     factors = slice(g.factor_ptr[example], g.factor_ptr[example + 1])
-    begin, first, of = np.unique(g.table_ptr[factors], return_index=True, return_inverse=True)
+    begin, first, table = np.unique(g.table_ptr[factors], return_index=True, return_inverse=True)
     size = g.table_size[factors][first]
-    largest = reduced(np.maximum, instance.pool[runs(begin, size)], pointers(size)[:-1])[of]
+    largest = reduced(np.maximum, instance.pool[runs(begin, size)], pointers(size)[:-1])[table]
     alone = reduced(np.maximum, instance.node[ptr[0] : ptr[-1]], ptr[:-1] - ptr[0])
     total = fsum([float(instance.const[example]), *alone.tolist(), *largest.tolist()])
     rounding = 2.0**-50 * float(np.abs(largest[largest > -np.inf]).sum())

@@ -272,17 +272,17 @@ def shift(core: Core, st: State, v: int, s: int, place: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def wake(core: Core, st: State, v: int) -> None:
+def note_removal(core: Core, st: State, v: int) -> None:
     """Note that states of v were removed."""
     if not st.in_ac[v]:
         st.in_ac[v] = 1
         st.queue[st.tally[N_AC]] = v
         st.tally[N_AC] += 1
-    grown(core, st, v)
+    note_growth(core, st, v)
 
 
 @njit(cache=True, nogil=True)
-def grown(core: Core, st: State, v: int) -> None:
+def note_growth(core: Core, st: State, v: int) -> None:
     """Note that unary costs of v have grown."""
     if not st.in_dac[v]:
         st.in_dac[v] = 1
@@ -301,7 +301,7 @@ def remove(core: Core, st: State, v: int, s: int) -> bool:
         return False
     shift(core, st, v, s, st.size[v] - 1)
     resize(core, st, v, st.size[v] - 1)
-    wake(core, st, v)
+    note_removal(core, st, v)
     return True
 
 
@@ -310,7 +310,7 @@ def assign(core: Core, st: State, v: int, s: int) -> None:
     """Leave v one state."""
     shift(core, st, v, s, ZERO)
     resize(core, st, v, ONE)
-    wake(core, st, v)
+    note_removal(core, st, v)
 
 
 @njit(cache=True, nogil=True)
@@ -380,7 +380,7 @@ def move(core: Core, st: State, f: int, slot: int, what: int) -> bool:
     if closed == st.size[target]:
         return False
     if changed:
-        grown(core, st, target)
+        note_growth(core, st, target)
     return project_unary(core, st, target)
 
 

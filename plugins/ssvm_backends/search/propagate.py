@@ -39,8 +39,8 @@ from ssvm_backends.search.core import (
     State,
     factor_least,
     move,
+    note_removal,
     project_unary,
-    wake,
 )  # fmt: skip
 from ssvm_dsl.ir import F64
 from ssvm_dsl.kernels import njit
@@ -93,7 +93,7 @@ def propagate_root(core: Core, st: State, fresh: bool, work: int) -> bool:
     if fresh:
         forget(c, s)
         for v in range(c.n_variables):
-            wake(c, s, v)
+            note_removal(c, s, v)
     s.tally[LIMIT] = s.tally[WORK] + work
     return propagate(c, s)
 

@@ -172,7 +172,7 @@ def k_best(program: Program, graph: Graph, question: Question, options: Mapping[
     reduced = reduce_problem(program, graph, question)
     check_lists(np.diff(reduced.label_ptr), question.k)
 
-    def one(place: int, example: int, mine: Clock) -> Ranked:
+    def rank_one(place: int, example: int, mine: Clock) -> Ranked:
         here, left = int(reduced.ids[place]), reduced.instance.graph
         if not reduced.feasible[place]:
             return Ranked([], Stop.FINISHED)
@@ -184,5 +184,5 @@ def k_best(program: Program, graph: Graph, question: Question, options: Mapping[
         setup = Setup(mine, int(options["max_entries"]), int(options["max_arity"]), {}, whole)
         return Ranking(alone, setup).best(question.k)
 
-    answers = answer_each(ids, clock, one, lambda why: Ranked([], why))
+    answers = answer_each(ids, clock, rank_one, lambda why: Ranked([], why))
     return pack_ranked(program, question.theta, ids, reduced.label_ptr, reduced.lift, answers, question.k)

@@ -187,7 +187,7 @@ def _replay(core: Core, st: State, tree: SearchTree, root: Root, node: int) -> b
         node = tree.parent[node]
     ok = propagate_node(core, st) and ok
     if not ok:
-        bump(core, st)
+        weigh_conflict(core, st)
     st.tally[TRAILING] = 1
     return ok
 
@@ -215,7 +215,7 @@ def _decide(core: Core, st: State, v: int, s: int, take: bool) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def bump(core: Core, st: State) -> None:
+def weigh_conflict(core: Core, st: State) -> None:
     """Give the factor of the last conflict more weight."""
     f = st.tally[CULPRIT]
     if core.n_factors == 0:
@@ -272,7 +272,7 @@ def _dive(core: Core, st: State, tree: SearchTree, node: int, bound: float, stop
             assign(core, st, v, s)
             conflict = not propagate_node(core, st)
             if conflict:
-                bump(core, st)
+                weigh_conflict(core, st)
         while conflict:
             conflicts += 1
             while depth > 0 and tree.stack_right[depth - 1]:
@@ -295,7 +295,7 @@ def _dive(core: Core, st: State, tree: SearchTree, node: int, bound: float, stop
             st.tally[NODES] += 1
             conflict = not (remove(core, st, v, s) and propagate_node(core, st))
             if conflict:
-                bump(core, st)
+                weigh_conflict(core, st)
 
 
 @njit(cache=True, nogil=True)

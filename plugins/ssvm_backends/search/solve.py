@@ -95,7 +95,7 @@ def solve_task(instance: Instance, cutoff: float, setup: Setup, tell: Listener, 
         if smaller:
             solve_task(left, cutoff, setup, tell, start)
             return
-    parts = split(left)
+    parts = split_components(left)
     if len(parts) == 1:
         solve_connected(Subproblem(left, cutoff, setup, tell, solve_task, start))
     else:
@@ -112,7 +112,7 @@ def solve_connected(part: Subproblem) -> None:
     part.set_upper_bound(state)
     load(core, state, messages)
     if not part.propagate(core, state):
-        part.proved()
+        part.note_proof()
         return
     part.lower(float(part.instance.const[0] - state.real[C0]))
     if part.open_share(state) <= 0.8:
@@ -245,7 +245,7 @@ class Branch:
             status = self._slice()
             slices += 1
             if status == 0 or not self.possible:
-                part.proved()
+                part.note_proof()
                 return
             part.lower(float(part.instance.const[0] - self.tree.heap_bound[0]))
             part.pause(slices)
@@ -351,7 +351,7 @@ class Neighbourhoods:
 LARGE_TABLES = 64
 
 
-def split(instance: Instance) -> list[tuple[Instance, I64]]:
+def split_components(instance: Instance) -> list[tuple[Instance, I64]]:
     """Return the components with the variables of each, small ones first; their constants are zero."""
     label = components(instance.graph)
     n_parts = int(label.max()) + 1

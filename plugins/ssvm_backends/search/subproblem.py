@@ -195,11 +195,11 @@ class Subproblem:
     def closed(self) -> bool:
         """Whether the bound has met the best labelling; the listener knows then."""
         if self.bound <= self.best + self.slack:
-            self.proved()
+            self.note_proof()
             return True
         return False
 
-    def proved(self) -> None:
+    def note_proof(self) -> None:
         """Hear that nothing scores more than the best."""
         self.lower(self.best)
 
@@ -300,7 +300,7 @@ class Subproblem:
 
             start = None if self.labels is None else reduced.restrict(self.labels)
             self.solve(reduced.instance, self.best, setup, listen, start)
-        self.proved()
+        self.note_proof()
         return True
 
     def search_neighbourhood(self, free: Bools) -> bool:

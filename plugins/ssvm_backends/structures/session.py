@@ -219,12 +219,12 @@ def k_best(session: _Oracle, question: Question) -> Solution:
     ids, node, ptr = question.ids(program), question.masked_node(program).copy(), question.label_ptr(program)
     check_lists(np.diff(ptr), question.k)
 
-    def one(place: int, example: int, mine: Clock) -> Ranked:
+    def rank_one(place: int, example: int, mine: Clock) -> Ranked:
         solver = _Structures(session, node, example, mine)
         try:
             return k_best_of(solver, solver.whole, question.k)
         finally:
             solver.restore()
 
-    answers = answer_each(ids, clock, one, lambda why: Ranked([], why))
+    answers = answer_each(ids, clock, rank_one, lambda why: Ranked([], why))
     return pack_ranked(program, question.theta, ids, ptr, lambda labels: labels, answers, question.k)

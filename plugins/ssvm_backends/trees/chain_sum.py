@@ -136,7 +136,7 @@ def shift_row(node: F64, at: int, c: int, row: F64) -> float:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def uneven(row: F64, at: int, c: int, factor: float) -> bool:
+def too_small(row: F64, at: int, c: int, factor: float) -> bool:
     """Return whether a positive entry of a row, times ``factor``, is too small to continue with."""
     small = False
     for s in range(at, at + c):
@@ -187,7 +187,7 @@ def forward(chains: Chains, lo: int, hi: int, node: F64, tables: LinearTables, v
         if summed == 0.0:
             return np.nan if np.isnan(total) else -np.inf
         if not tables.even:
-            wide |= uneven(alpha, at, c, 1.0)
+            wide |= too_small(alpha, at, c, 1.0)
         last = 1.0 / summed
         product *= summed
         if product < SMALL or product > LARGE:
@@ -306,7 +306,7 @@ def even_backward(chains: Chains, lo: int, hi: int, tables: LinearTables, vector
         else:
             start = chains.link[v] // (c * c) * c * width
             weigh_rows(vectors.beta, 0, width, vectors.sent, at + width, c, tables.turned, start)
-            if uneven(vectors.beta, 0, c, last):
+            if too_small(vectors.beta, 0, c, last):
                 return False
         last = 1.0 / multiply_rows(vectors.sent, at, width, vectors.unary, at, vectors.beta, 0, last)
     return True

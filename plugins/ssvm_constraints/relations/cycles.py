@@ -382,9 +382,9 @@ def broken_relations(kind: int, sizes: I64, ptr: I64, first: I64, second: I64, t
         lo, hi, n = ptr[k], ptr[k + 1], sizes[k]
         one, other, holds = first[lo:hi], second[lo:hi], true[lo:hi]
         if kind == 0:
-            of = joined(n, one, other, holds)
+            cluster = joined(n, one, other, holds)
             for l in range(hi - lo):
-                if not holds[l] and of[one[l]] == of[other[l]]:
+                if not holds[l] and cluster[one[l]] == cluster[other[l]]:
                     out[k] = True
         elif kind == 2:
             out[k] = reached_falsely(n, one, other, holds)

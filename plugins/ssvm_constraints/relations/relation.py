@@ -10,7 +10,7 @@ import numpy as np
 from ssvm_constraints.explaining import listed
 from ssvm_constraints.relations import cycles, starts
 from ssvm_constraints.row_builder import RowBuilder
-from ssvm_constraints.small_structure import Drawn, chosen_places, structure_problem
+from ssvm_constraints.small_problems import Drawn, chosen_places, structure_problem
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Theta, owners
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
@@ -65,11 +65,11 @@ class RelationKind:
         complaints = []
         for row in range(rows.n_rows):
             literals = rows.column[rows.ptr[row] : rows.ptr[row + 1]]
-            said = [f"{self.said(int(first[l]), int(second[l]), bool(true[l]))}" for l in literals.tolist()]
+            said = [self.in_words(int(first[l]), int(second[l]), bool(true[l])) for l in literals.tolist()]
             complaints.append(", ".join(said[:-1]) + (" but " if len(said) > 1 else "") + said[-1])
         return listed(complaints)
 
-    def said(self, one: int, other: int, true: bool) -> str:
+    def in_words(self, one: int, other: int, true: bool) -> str:
         """Return in words what a literal says."""
         return f"{one} is {'' if true else 'not '}related to {other}"
 
@@ -151,7 +151,7 @@ class EquivalenceKind(RelationKind):
         true = starts.best_clusters(*self._pairs(group, k), scores.gain)
         return None if true is None else scores.labels(true)
 
-    def said(self, one: int, other: int, true: bool) -> str:
+    def in_words(self, one: int, other: int, true: bool) -> str:
         """Return in words what a literal says."""
         return f"{one} and {other} are {'together' if true else 'apart'}"
 
@@ -188,7 +188,7 @@ class LinearOrderKind(RelationKind):
         true = starts.best_precedence(*self._pairs(group, k), scores.gain, total=True)
         return None if true is None else scores.labels(true)
 
-    def said(self, one: int, other: int, true: bool) -> str:
+    def in_words(self, one: int, other: int, true: bool) -> str:
         """Return in words what a literal says."""
         return f"{one} is {'' if true else 'not '}before {other}"
 
@@ -243,7 +243,7 @@ class AcyclicKind(RelationKind):
         true = starts.best_precedence(*self._pairs(group, k), scores.gain, total=False)
         return None if true is None else scores.labels(true)
 
-    def said(self, one: int, other: int, true: bool) -> str:
+    def in_words(self, one: int, other: int, true: bool) -> str:
         """Return in words what a literal says."""
         return f"{one} {'leads' if true else 'does not lead'} to {other}"
 

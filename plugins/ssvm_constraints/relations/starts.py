@@ -331,10 +331,10 @@ def clustering(ptr: I64, other: I64, weight: F64, least: float, most_looks: int)
     trial = 0
     while n > 2 and looks < most_looks and trial < 10 * n:
         trial += 1
-        of = best.copy()  # clusters are numbered from 0, so that some numbers are free
+        cluster = best.copy()  # clusters are numbered from 0, so that some numbers are free
         n_clusters = 0
         for v in range(n):
-            n_clusters = max(n_clusters, of[v] + 1)
+            n_clusters = max(n_clusters, cluster[v] + 1)
         state ^= state << np.uint64(13)
         state ^= state >> np.uint64(7)
         state ^= state << np.uint64(17)
@@ -344,27 +344,27 @@ def clustering(ptr: I64, other: I64, weight: F64, least: float, most_looks: int)
             alone = n_clusters
             for w in range(n):
                 if w != v and best[w] == best[v]:
-                    of[w], alone = alone, alone + 1
+                    cluster[w], alone = alone, alone + 1
         elif trial % 3 == 1:  # the clusters of two items become one
             w = (v + 1 + (drawn // n) % (n - 1)) % n
             for u in range(n):
                 if best[u] == best[w]:
-                    of[u] = best[v]
+                    cluster[u] = best[v]
         else:  # some items go elsewhere
             for _ in range(max(2, n // 16)):
                 state ^= state << np.uint64(13)
                 state ^= state >> np.uint64(7)
                 state ^= state << np.uint64(17)
                 drawn = int(state >> np.uint64(33))
-                of[drawn % n] = best[(drawn // n) % n]
-        looks += improved(ptr, other, weight, of, least)
+                cluster[drawn % n] = best[(drawn // n) % n]
+        looks += improved(ptr, other, weight, cluster, least)
         value = 0.0
         for u in range(n):
             for at in range(ptr[u], ptr[u + 1]):
-                if of[u] == of[other[at]]:
+                if cluster[u] == cluster[other[at]]:
                     value += weight[at]
         if value >= best_value:
-            best, best_value = of, value
+            best, best_value = cluster, value
     return best
 
 
@@ -390,8 +390,8 @@ def best_clusters(n: int, first: I64, second: I64, gain: F64) -> Bools | None:
         ``inf`` of pairs that must be together, ``-inf`` of those that must not.
     """
     group = joined(n, first, second, gain == np.inf)
-    number, of = np.unique(group, return_inverse=True)
-    a, b = of[first], of[second]
+    number, cluster = np.unique(group, return_inverse=True)
+    a, b = cluster[first], cluster[second]
     if (gain[a == b] == -np.inf).any():
         return None
     apart, finite = a != b, np.where(np.isfinite(gain), gain, 0.0)

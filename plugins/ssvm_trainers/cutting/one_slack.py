@@ -81,7 +81,7 @@ class OneSlackRun(Run):
             if self.on_shards.losses >= MOST_LOSSES:  # a worker has more shards than it keeps open
                 self.on_shards, has_kept = None, False
         elif self.problem.shards is not None:
-            primal, upper, plane = summed(self.problem, w)
+            primal, upper, plane = aggregated_on_shards(self.problem, w)
         else:
             primal, upper, planes = self.problem.evaluate(w)
             plane = aggregated(self.problem, w, planes)
@@ -123,7 +123,7 @@ class OneSlackRun(Run):
         return stabilizer.best
 
 
-def summed(problem: TrainProblem, w: F64) -> tuple[float, float, tuple[F64, float]]:
+def aggregated_on_shards(problem: TrainProblem, w: F64) -> tuple[float, float, tuple[F64, float]]:
     """Return the objective at w, its bound, and the aggregated plane, for examples on shards."""
     risk, objective = problem.gradient(w), problem.objective
     primal, upper = objective.primal(w, risk.value), objective.primal(w, risk.bound)

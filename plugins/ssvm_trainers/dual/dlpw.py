@@ -70,7 +70,7 @@ from ssvm_trainers.shared.arrays import Fixed, basis_space, fixed_arrays, map_sc
 from ssvm_trainers.shared.lower_bound import PlaneHull
 from ssvm_trainers.shared.passes import chunks, visit_cost
 from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, PART, Resumable, Run, StateRule, require
-from ssvm_trainers.shared.scaled_weights import ScaledWeights, fold
+from ssvm_trainers.shared.scaled_weights import ScaledWeights, normalise
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api import CompiledMessages, MessageProblem
@@ -488,7 +488,7 @@ def pass_messages(
 def shrink(rule: StepRule, share: float, weights: ScaledWeights, square: F64) -> None:
     """Take the regulariser's part of a step: multiply the weights by ``1 - share scale``."""
     weights.scale[0] *= 1.0 - share * rule.shrink
-    square[0] *= fold(weights) ** 2
+    square[0] *= normalise(weights) ** 2
 
 
 @njit(cache=True, nogil=True)

@@ -175,7 +175,7 @@ class Pair:
         size = sum(float(np.dot(bend[part], metric[part] * bend[part])) for part in slices(len(bend)))
         return cls(step, bend, along, size)
 
-    def on(self, free: I64, metric: F64) -> Pair | None:
+    def restricted(self, free: I64, metric: F64) -> Pair | None:
         """Return the pair on some weights alone, whose metric this is."""
         return Pair.of(self.step[free], self.bend[free], metric)
 
@@ -216,7 +216,7 @@ def quasi_newton(grad: F64, pairs: Sequence[Pair], at_bound: Bools, metric: F64)
     if at_bound.any():  # the others alone: with an L1 penalty most weights are held
         free, direction = np.flatnonzero(~at_bound), np.zeros_like(grad)
         some = metric[free]
-        used = [pair for pair in (one.on(free, some) for one in pairs) if pair is not None]
+        used = [pair for pair in (one.restricted(free, some) for one in pairs) if pair is not None]
         direction[free] = quasi_newton(grad[free], used, np.zeros(0, dtype=bool), some)
         return direction
     direction, shares = -grad, []

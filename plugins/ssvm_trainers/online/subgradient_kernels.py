@@ -17,7 +17,7 @@ from ssvm_trainers.shared.arrays import Fixed, Work, fixed_arrays, map_scales, w
 from ssvm_trainers.shared.oracle_call import OracleInputs, ask, labelling_loss, oracle_inputs
 from ssvm_trainers.shared.passes import chunks, count_calls, visit_cost
 from ssvm_trainers.shared.products import collect_parts, move_parts
-from ssvm_trainers.shared.scaled_weights import ScaledWeights, fold
+from ssvm_trainers.shared.scaled_weights import ScaledWeights, normalise
 
 
 def applies(problem: TrainProblem) -> bool:
@@ -168,7 +168,7 @@ def subgradient_steps(
         if np.isnan(off):
             break
         weights.scale[0] *= 1.0 - steps.length[step] * steps.shrink
-        fold(weights)
+        normalise(weights)
         loss[0] += fixed.share[i] * labelling_loss(fixed, i, work.labels)
         collected = collect_parts(fixed, i, work.labels, zero, one, parts)
         work.delta[0] = fixed.share[i]

@@ -166,7 +166,7 @@ def lay_out(problem: TrainProblem, begin: I64) -> Entries:
     where[runs(ptr[:-1], sizes[0])] = np.arange(program.n_states)
     problem.pause()
     owner = np.repeat(np.arange(n), np.diff(program.var_ptr))
-    of, at = [owner], [program.state_ptr[:-1] + problem.loss.truth - starts[owner]]
+    owner_of, at = [owner], [program.state_ptr[:-1] + problem.loss.truth - starts[owner]]
     offset = program.n_states
     for k, group in enumerate(program.groups):
         problem.pause()
@@ -178,10 +178,10 @@ def lay_out(problem: TrainProblem, begin: I64) -> Entries:
         owner = np.repeat(np.arange(n), np.diff(group.ptr))
         number = np.arange(group.n_factors) - group.ptr[owner]
         config = problem.loss.truth[group.shapes.variables()] @ group.strides
-        of.append(owner)
+        owner_of.append(owner)
         at.append(begin[k + 1][owner] + number * group.n_configs + config)
     problem.pause()
-    owners = np.concatenate(of)
+    owners = np.concatenate(owner_of)
     truth = np.concatenate(at)[np.argsort(owners, kind="stable")].astype(np.int64)
     return Entries(
         ptr, where, pointers(np.bincount(owners, minlength=n)), truth, first_entries(problem, begin),

@@ -425,16 +425,16 @@ def list_factors(problem: TrainProblem, listing: Listing, own: dict[int, int]) -
             units = maps[own[k]].units
             weights[k][:] = maps[own[k]].block.offset
             weights[k] += 0 if units is None else units[at].astype(np.int64) * group.n_configs
-    of = _joined(kind)[order]
-    sent, start = pointers(width[of]), pointers(_counts(few))
+    kind_of = _joined(kind)[order]
+    sent, start = pointers(width[kind_of]), pointers(_counts(few))
     shape = program.shape if few is not program else np.arange(problem.n, dtype=np.int32)
     corners, corner_at = _corners(program)
     return Factors(
         shape=shape,
         start=start,
-        group=of,
-        table=_joined(table)[order] * n_configs[of],
-        mu=_joined(number)[order] * n_configs[of],
+        group=kind_of,
+        table=_joined(table)[order] * n_configs[kind_of],
+        mu=_joined(number)[order] * n_configs[kind_of],
         message=sent[:-1] - np.repeat(sent[start[:-1]], np.diff(start)),
         table_at=_bases(program, 0, [(g.n_tables, g.table_base) for g in groups]),
         mu_at=_bases(program, program.n_states, [(g.n_factors, g.ptr[:-1]) for g in groups]),

@@ -83,7 +83,7 @@ class SideBySide:
         before: list[F64] = [NO_FLOATS] * n
         planes.fixed = fixed._replace(lam=fixed.lam / self.caution)
 
-        def one(p: int) -> tuple[float, float]:
+        def visit_group(p: int) -> tuple[float, float]:
             before[p] = alpha.take(groups[p], axis=0)
             self.w[p], self.free[p] = planes.w, planes.free
             point = DualPoint(self.w[p], self.free[p], planes.gap, planes.gain)
@@ -93,7 +93,7 @@ class SideBySide:
             return gains
 
         try:
-            gains = self.problem.side_by_side(one, range(n))
+            gains = self.problem.side_by_side(visit_group, range(n))
         finally:
             planes.fixed = fixed
         for work in self.work:

@@ -24,7 +24,7 @@ from ssvm_dsl.kernels import (
 )
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Fixed, Work, basis_space
-from ssvm_trainers.shared.products import labels_score, worse
+from ssvm_trainers.shared.products import labels_score, larger_error
 
 
 class OracleInputs(NamedTuple):
@@ -108,7 +108,7 @@ def ask(
     fill_tables(fixed.tables, i, scores.pool)
     score = oracle(inputs.ints, inputs.longs, i, scores.pool, scores.node, work.labels, inputs.work)
     own = table_prices(fixed.tables, i, work.labels) + labels_score(fixed, scores, i, work.labels)
-    return own, worse(off, score, own)
+    return own, larger_error(off, score, own)
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -360,7 +360,7 @@ def clear_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, out: F64)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def worse(off: float, score: float, own: float) -> float:
+def larger_error(off: float, score: float, own: float) -> float:
     """Return the larger relative error: that of the scores so far, or of one that an oracle has reported.
 
     ``nan`` where the oracle has no answer, or the scores are no numbers.

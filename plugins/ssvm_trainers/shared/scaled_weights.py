@@ -49,7 +49,7 @@ class ScaledWeights(NamedTuple):
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def fold(weights: ScaledWeights) -> float:
+def normalise(weights: ScaledWeights) -> float:
     """Multiply a small scale into u, and take c times u from v; return the old scale, or 1 if it is not small.
 
     v is not touched where no sum is kept (c = 0).

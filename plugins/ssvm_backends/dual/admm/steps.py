@@ -187,7 +187,7 @@ def ad3(task: MessageTask, space: AdmmSpace, until_met: bool, budget: float) -> 
                 d.place, d.stage = g.var_ptr[e], THIRD
         elif d.stage == THIRD:
             end = slice_above(t, d.place, g.var_ptr[e + 1])
-            agree(at, space.residuals, d.place, end)
+            average_copies(at, space.residuals, d.place, end)
             d.place = end
             if end == g.var_ptr[e + 1]:
                 best.iterations[i] += 1
@@ -287,7 +287,7 @@ def solve_factors(at: PrimalSite, space: AdmmSpace, lo: int, hi: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def agree(at: PrimalSite, residuals: F64, lo: int, hi: int) -> None:
+def average_copies(at: PrimalSite, residuals: F64, lo: int, hi: int) -> None:
     """Average the marginals of the variables ``lo`` to ``hi`` and update their messages.
 
     Parameters

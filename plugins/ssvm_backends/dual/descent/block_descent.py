@@ -269,7 +269,7 @@ def edge_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> 
 
 
 @njit(cache=True, nogil=True)
-def pull(g: Graph, messages: F64, shift: int, f: int, origin: int, belief: F64) -> None:
+def move_into_factor(g: Graph, messages: F64, shift: int, f: int, origin: int, belief: F64) -> None:
     """Move all score of a factor's variables into the factor; their beliefs become those without it."""
     for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
         mine, sums = g.message_ptr[k] + shift, g.state_ptr[g.scope[k]] - origin
@@ -299,7 +299,7 @@ def clique_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -
     for f in range(lo, hi):
         begin_at, end_at = g.slot_ptr[f], g.slot_ptr[f + 1]
         first = g.message_ptr[begin_at]
-        pull(g, messages, shift, f, origin, belief)
+        move_into_factor(g, messages, shift, f, origin, belief)
         for k in range(begin_at, end_at):
             at, card = VISIT * (k - slots), g.card[g.scope[k]]
             mine, kept = visits[at], g.message_ptr[k] - first
@@ -331,7 +331,7 @@ def handshake_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int
             at = VISIT * (slot - slots)
             shake_binary(pool, visits[at + 2], messages, visits[at], visits[at + 1], belief, u, v)
             continue
-        pull(g, messages, shift, f, origin, belief)
+        move_into_factor(g, messages, shift, f, origin, belief)
         for j in range(2 * arity - 1):
             back = j >= arity
             k = slot + (2 * (arity - 1) - j if back else j)

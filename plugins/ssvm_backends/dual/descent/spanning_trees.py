@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph
-from ssvm_backends.graphs.kernels import STEP, mixed
+from ssvm_backends.graphs.kernels import STEP, random_bits
 from ssvm_dsl.ir import F64, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
@@ -70,10 +70,10 @@ def begin_round(g: Graph, example: int, number: int, trees: SpanningTrees) -> in
     m = g.factor_ptr[example + 1] - g.factor_ptr[example]
     for j in range(m):
         trees.order[j], trees.covered[j] = j, False
-    state = mixed(STEP * np.uint64(number + 1))
+    state = random_bits(STEP * np.uint64(number + 1))
     for j in range(m - 1, 0, -1):
         state += STEP
-        k = np.int64(mixed(state) % np.uint64(j + 1))
+        k = np.int64(random_bits(state) % np.uint64(j + 1))
         trees.order[j], trees.order[k] = trees.order[k], trees.order[j]
     return m
 
@@ -109,7 +109,7 @@ def draw_trees(g: Graph, example: int, number: int, trees: SpanningTrees) -> tup
                 n_new += not again
     for j in range(m):
         trees.covered[j] |= trees.chosen[j]
-    start = np.int64(mixed(STEP * np.uint64(number + 1)) % np.uint64(max(n, 1)))
+    start = np.int64(random_bits(STEP * np.uint64(number + 1)) % np.uint64(max(n, 1)))
     for i in range(n):
         root = (start + i) % n
         if trees.weight[root] == 0.0:

@@ -102,18 +102,18 @@ class AssignmentSession(StructureSession):
         return structure_oracle(oracle, self, self.matchings, work)
 
     def _flow(self, group: int, batch: Batch, excess: F64) -> None:
-        literals, of = self.literals[group], self.matchings[group]
+        literals, matchings = self.literals[group], self.matchings[group]
         node, ids, ptr, labels, feasible = batch
         for place, i in enumerate(ids.tolist()):
             lo = literals.var_ptr[i]
             for k in range(literals.ptr[i], literals.ptr[i + 1]):
-                if of.method[k] != FLOW:
+                if matchings.method[k] != FLOW:
                     continue
                 mine = slice(*literals.literal_ptr[k : k + 2])
                 gain = np.empty(mine.stop - mine.start)
                 write_gains(literals, node, lo, k, False, gain)
                 rows, cols = (FlowLimits.from_limits(side, k) for side in self.limits[group])
-                chosen, error = best_matching(of.row[mine], of.col[mine], gain, rows, cols)
+                chosen, error = best_matching(matchings.row[mine], matchings.col[mine], gain, rows, cols)
                 if chosen is None:
                     feasible[place] = False
                 else:

@@ -195,7 +195,7 @@ def pair_bound(separate: Separate, n: int, gain: F64, high: F64, floor: float, c
         # the multipliers of the diagonal, then of entries and rows
         diagonal = np.diag(cost - slack) - weight * (np.diag(X) - 1.0)
         open_part = (cost - slack - weight * X)[a, b]
-        reduced = pool.moved(m) - 2.0 * open_part - weight
+        reduced = pool.gains_of_duals(m) - 2.0 * open_part - weight
         rows = AscentRows(pool.ptr, pool.column, pool.coefficient, pool.lower)
         for _ in range(SWEEPS if len(pool.lower) else 0):
             sweep(rows, low, high, 2.0 * weight, pool.dual, reduced)
@@ -239,7 +239,7 @@ def _certified(scale: float, left: F64, diagonal: F64, paid: F64, high: F64, poo
     """Return (the upper bound that multipliers prove, rounding included; the reduced gains of pairs)."""
     n = len(diagonal)
     value = np.linalg.eigvalsh(left)
-    moved = pool.moved(len(paid)) - 2.0 * paid
+    moved = pool.gains_of_duals(len(paid)) - 2.0 * paid
     rounding = 64.0 * n * _EPS * (n * float(np.abs(value).max()) + float(np.abs(diagonal).sum() + np.abs(moved).sum()))
     rounding += 64.0 * _EPS * float(pool.dual @ (np.abs(pool.lower) + np.diff(pool.absolute)))
     trace = float(diagonal.sum()) + n * min(0.0, float(value[0]))
@@ -398,11 +398,11 @@ class ClusterSearch:
         for p, q in zip(part.of[first].tolist(), part.of[second].tolist(), strict=True):
             if root[p] != root[q]:
                 root[root == root[q]] = root[p]
-        number, of = np.unique(root, return_inverse=True)
+        number, part_of_root = np.unique(root, return_inverse=True)
         apart = np.zeros((len(number), len(number)), dtype=bool)
         p, q = np.nonzero(part.apart)
-        apart[of[p], of[q]] = True
-        return None if apart.diagonal().any() else _Branch(of[part.of], apart, part.bound)
+        apart[part_of_root[p], part_of_root[q]] = True
+        return None if apart.diagonal().any() else _Branch(part_of_root[part.of], apart, part.bound)
 
     def _complete(self, m: int) -> ConstraintGroup:
         """Return the constraint over all pairs of m items."""

@@ -176,7 +176,7 @@ class RowPool:
         """Running sums of the absolute coefficients at the ends of rows."""
         return np.concatenate([np.zeros(1), np.cumsum(np.abs(self.coefficient))])[self.ptr]
 
-    def moved(self, n: int) -> F64:
+    def gains_of_duals(self, n: int) -> F64:
         """Return what the duals add to the gains of n columns."""
         each = self.dual[owners(self.ptr)] * self.coefficient
         return np.bincount(self.column, each, n).astype(np.float64)
@@ -210,7 +210,7 @@ class Relaxed:
 
 def certified(gain: F64, low: F64, high: F64, pool: RowPool) -> tuple[float, F64]:
     """Return (the upper bound that the duals of a pool prove, rounding included; the reduced gains)."""
-    reduced = gain + pool.moved(len(gain))
+    reduced = gain + pool.gains_of_duals(len(gain))
     most = np.maximum(reduced * low, reduced * high)
     size = float(np.abs(gain).sum() + pool.dual @ np.diff(pool.absolute))
     constant = float(pool.dual @ pool.lower)

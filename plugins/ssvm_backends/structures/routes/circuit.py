@@ -86,7 +86,7 @@ class CircuitSession(ExampleSession):
         for group in self.groups:
             for k in range(group.ptr[example.number], group.ptr[example.number + 1]):
                 clock.afford(ARC_SECONDS * float(group.literal_ptr[k + 1] - group.literal_ptr[k]))
-                on, off, states = worths(group, k, example.node)
+                on, off, states = scores_of_literals(group, k, example.node)
                 answer = self.circuit(group, k, on - off, clock)
                 base = np.where(off > -np.inf, off, on)
                 bound += float((base - np.maximum(on, off)).sum()) + answer.bound
@@ -155,7 +155,7 @@ class CircuitSession(ExampleSession):
         return Found(chosen, float(solver.best_objective_bound) * unit + excess, stop)
 
 
-def worths(group: ConstraintGroup, k: int, node: list[F64]) -> tuple[F64, F64, tuple[I32, I32]]:
+def scores_of_literals(group: ConstraintGroup, k: int, node: list[F64]) -> tuple[F64, F64, tuple[I32, I32]]:
     """Return for each literal of a constraint the best scores of its variable that make it true and false, and states.
 
     Returns

@@ -96,7 +96,7 @@ def find_length(k: int, t: int, most: int, spans: F64, work: SpanWork, b: int) -
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def enter(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
+def add_transitions(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
     """Add ``enter[t, k] = max_k' end[t, k'] + trans[t, k', k]`` to ``begin``; write the best k' to ``before``."""
     k, run = scores.seg.n_classes[c], work.run
     before = work.before[t * k : (t + 1) * k]
@@ -144,7 +144,7 @@ def make_ends(scores: SpanScores, i: int, c: int, work: SpanWork, start: int, st
             fill_spans(scores, i, c, work, t)
         best_ends(k, t, min(longest, t), spans, work)
         if t < n:
-            enter(scores, i, c, work, t)
+            add_transitions(scores, i, c, work, t)
     if stop <= n:
         return 0.0
     best = work.end[:k].max()

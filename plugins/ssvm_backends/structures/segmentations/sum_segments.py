@@ -305,9 +305,9 @@ def write_segments(seg: Segmented, i: int, e: int, c: int, t: int, work: SpanWor
         return
     for f in range(work.factor[t - 1], work.factor[t]):
         if seg.kind[f] == SPAN and seg.size[f] <= longest:
-            at, of = table_place(seg, i, e, f, k, answer), (seg.size[f] - 1) * k
+            at, first_share = table_place(seg, i, e, f, k, answer), (seg.size[f] - 1) * k
             for b in range(k):
-                answer.tables[at + b] += answer.coef[e] * share[of + b]
+                answer.tables[at + b] += answer.coef[e] * share[first_share + b]
     if seg.first[c, 2] < 0:
         return
     lo = seg.var_ptr[i]

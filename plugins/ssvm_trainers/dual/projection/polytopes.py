@@ -190,12 +190,12 @@ def _positions(program: Program, scope: I64, there: Bools) -> I64:
 def _rows(program: Program, position: I64, height: I64, scope: I64) -> tuple[I64, I64]:
     """Return where the rows of each variable and each factor start, and those of each example."""
     example = owners(program.var_ptr)
-    of = np.concatenate([example, example[scope[:, 0]]])
-    order = np.lexsort((position, of))
+    owner = np.concatenate([example, example[scope[:, 0]]])
+    order = np.lexsort((position, owner))
     ptr = pointers(np.concatenate([np.ones(len(example), dtype=np.int64), height])[order])
-    start = np.empty(len(of), dtype=np.int64)
+    start = np.empty(len(owner), dtype=np.int64)
     start[order] = ptr[:-1]
-    return start, ptr[np.searchsorted(of[order], np.arange(program.n_examples + 1))]
+    return start, ptr[np.searchsorted(owner[order], np.arange(program.n_examples + 1))]
 
 
 def _state_entries(program: Program, start: I64, slot: I64, scope: I64, there: Bools) -> tuple[I64, I64, F64]:

@@ -134,7 +134,7 @@ class SMORun(Run):
         for _ in range(self.options.max_inner_passes):
             order = self.random.permutation(n)
             some = order if everyone else order[gap[order] > enough / n]
-            self.dual += sum(self.marginals.within(chunk) for chunk in chunks(self.problem, some, self.cost))
+            self.dual += sum(self.marginals.visit_kept(chunk) for chunk in chunks(self.problem, some, self.cost))
             small = float(gap.sum()) <= enough
             if small and everyone:
                 return

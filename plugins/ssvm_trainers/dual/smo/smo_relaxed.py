@@ -115,7 +115,7 @@ class RelaxedState(SMOState):
             gain += self._ask(i, np.concatenate(parts))
         return gain
 
-    def within(self, ids: I64) -> float:
+    def visit_kept(self, ids: I64) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
         return sum(self._visit(i) for i in ids.tolist())
 
@@ -235,10 +235,10 @@ class RelaxedState(SMOState):
     def _scores(self, i: int) -> F64:
         """Return loss and score of each cell of example i."""
         program, problem = self.problem.parameters.program, self.problem
-        one = np.array([i], dtype=np.int64)
-        theta = problem.scores(self.w, one)
+        example = np.array([i], dtype=np.int64)
+        theta = problem.scores(self.w, example)
         lo, hi = program.state_ptr[program.var_ptr[i : i + 2]]
-        tables = [t[g.table_rows(one)].ravel() for g, t in zip(program.groups, theta.tables, strict=True)]
+        tables = [t[g.table_rows(example)].ravel() for g, t in zip(program.groups, theta.tables, strict=True)]
         return np.concatenate([theta.node[lo:hi] + problem.loss.node[lo:hi], *tables])
 
     def _cells_of(self, i: int) -> I64:
@@ -255,8 +255,8 @@ class RelaxedState(SMOState):
         program = self.problem.parameters.program
         shape, (lo, hi) = int(program.shape[i]), program.var_ptr[i : i + 2].tolist()
         if shape not in self._equations:
-            one = np.array([i], dtype=np.int64)
-            factors = [(g.cards, g.shapes.variables(one).astype(np.int64) - lo) for g in program.groups]
+            example = np.array([i], dtype=np.int64)
+            factors = [(g.cards, g.shapes.variables(example).astype(np.int64) - lo) for g in program.groups]
             rows = polytope_equations(program.state_ptr[lo : hi + 1] - program.state_ptr[lo], factors)
             matrix = csc_array((rows.values, (rows.rows, rows.columns)), shape=(rows.n_rows, rows.n_columns))
             self._equations[shape] = matrix, (np.arange(rows.n_rows) < hi - lo).astype(np.float64)

@@ -65,7 +65,7 @@ class SMOState(Stateful):
         """Visit the examples of new labellings; return the gain of the dual."""
 
     @abstractmethod
-    def within(self, ids: I64) -> float:
+    def visit_kept(self, ids: I64) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
 
     @abstractmethod
@@ -118,7 +118,7 @@ class CliqueState(SMOState):
         """Visit the examples of new labellings; return the gain of the dual."""
         return self._visit(planes.examples, GivenLabels(planes.ptr, planes.labels))
 
-    def within(self, ids: I64) -> float:
+    def visit_kept(self, ids: I64) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
         return self._visit(ids, NO_LABELS)
 
@@ -158,7 +158,7 @@ class MarginalState(SMOState):
         """Visit the examples of new labellings; return the gain of the dual."""
         return self._visit(planes.examples, GivenLabels(planes.ptr, planes.labels))
 
-    def within(self, ids: I64) -> float:
+    def visit_kept(self, ids: I64) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
         return self._visit(ids, NO_LABELS)
 

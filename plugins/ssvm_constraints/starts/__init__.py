@@ -1,1 +1,0 @@
-"""Labellings that keep one constraint, found at once: what searches begin with."""
