@@ -70,29 +70,29 @@ from ssvm_dsl import (
 
 
 @cache
-def tagger(width, states):
-    """A chain whose positions have ``width`` features."""
+def tagger(width, states, normalize=False, **step):
+    """A chain whose positions have ``width`` features; ``step`` are options of the factor of its steps."""
 
     class Tagger(Model):
         T = Dim()
         x = Input(T, width)
         y = Label(T, states)
         emit = Factor(y, features=x)
-        trans = Factor(chain(y))
-        loss = Hamming(y)
+        trans = Factor(chain(y), **step)
+        loss = Hamming(y, normalize=normalize)
 
     return Tagger
 
 
 @cache
-def token_tagger(states):
+def token_tagger(states, weights="all"):
     """A chain whose positions have named attributes."""
 
     class TokenTagger(Model):
         T = Dim()
         words = Attributes(T)
         y = Label(T, states)
-        emit = Factor(y, features=words)
+        emit = Factor(y, features=words, weights=weights)
         trans = Factor(chain(y))
         loss = Hamming(y)
 
@@ -177,8 +177,11 @@ def complete_graph(width, states):
 
 
 @cache
-def graph(width, states, edge_width=None):
-    """Nodes, and edges that come with the examples, with features if ``edge_width`` is given."""
+def graph(width, states, edge_width=None, **form):
+    """Nodes, and edges that come with the examples, with features if ``edge_width`` is given.
+
+    ``form`` are options of the factor of the edges.
+    """
 
     class Graph(Model):
         N, M = Dim(), Dim()
@@ -188,10 +191,10 @@ def graph(width, states, edge_width=None):
         node = Factor(y, features=x)
         loss = Hamming(y)
         if edge_width is None:
-            edge = Factor(along(y, e))
+            edge = Factor(along(y, e), **form)
         else:
             f = Input(M, edge_width)
-            edge = Factor(along(y, e), features=f)
+            edge = Factor(along(y, e), features=f, **form)
 
     return Graph
 
@@ -209,6 +212,81 @@ def matching(width):
         loss = Hamming(y)
 
     return Links
+
+
+@cache
+def diagonal_matching(width):
+    """Links that are worth more beside a link of the next row and column."""
+    links = matching(width)
+
+    class Diagonals(links):
+        both = Factor(pairs(links.y, links.I, links.J), form=[[[0, 0], [0, 1]]])
+
+    return Diagonals
+
+
+@cache
+def heads(width, structure=Arborescence, **options):
+    """Trees of heads among tokens, with features of arcs."""
+
+    class Heads(Model):
+        T = Dim()
+        x = Input(T, T, width)
+        head = Label(T, over=T, null=True)
+        arc = Factor(head, features=x)
+        tree = structure(head, **options)
+        loss = Hamming(head)
+
+    return Heads
+
+
+@cache
+def rooted_heads(width, structure=Arborescence, **options):
+    """Trees of heads, with features of arcs and of roots."""
+
+    class RootedHeads(Model):
+        T = Dim()
+        x = Input(T, T, width)
+        r = Input(T, width)
+        head = Label(T, over=T, null=True)
+        arc = Factor(head, features=x)
+        root = Factor(head.is_(None), features=r)
+        tree = structure(head, **options)
+        loss = Hamming(head)
+
+    return RootedHeads
+
+
+@cache
+def roads(width, structure, **ends):
+    """A path or a circuit of edges that come with the examples."""
+
+    class Roads(Model):
+        N, M = Dim(), Dim()
+        z = Input(N, 1)
+        e = Edges(M, over=N)
+        f = Input(M, width)
+        y = Label(M, 2)
+        cost = Factor(y.is_(1), features=f)
+        way = structure(y.is_(1), e, **ends)
+        loss = Hamming(y)
+
+    return Roads
+
+
+@cache
+def picture(width, states):
+    """Pixels that like their neighbours' state."""
+
+    class Picture(Model):
+        H, W = Dim(), Dim()
+        x = Input(H, W, width)
+        y = Label(H, W, states)
+        own = Factor(y, features=x)
+        same = Factor(grid(y), form=POTTS, nonneg=True)
+        loss = Hamming(y)
+
+    return Picture
 
 
 @cache
@@ -608,10 +686,6 @@ class Budget(Model):
     loss = Hamming(y)
 
 
-class Diagonal(matching(2)):
-    near = Factor(pairs(matching(2).y, matching(2).I, matching(2).J), form=[[[0, 0], [0, 1]]])
-
-
 class Assigned(Model):
     I, J = Dim(), Dim()
     x = Input(I, J, 2)
@@ -644,30 +718,11 @@ class Permutation(Model):
     loss = Hamming(y)
 
 
-class Heads(Model):
-    T = Dim()
-    x = Input(T, T, 2)
-    r = Input(T, 2)
-    y = Label(T, over=T, null=True)
-    arc = Factor(y, features=x)
-    root = Factor(y.is_(None), features=r)
-    tree = Arborescence(y, single_root=True)
-    loss = Hamming(y)
+Heads = rooted_heads(2, single_root=True)
 
 
 class Siblings(Heads):
-    both = Factor(siblings(Heads.y))
-
-
-class Nested(Model):
-    T = Dim()
-    x = Input(T, T, 2)
-    r = Input(T, 2)
-    y = Label(T, over=T, null=True)
-    arc = Factor(y, features=x)
-    root = Factor(y.is_(None), features=r)
-    tree = ProjectiveTree(y)
-    loss = Hamming(y)
+    both = Factor(siblings(Heads.head))
 
 
 def arcs_of(y):
@@ -700,39 +755,6 @@ def nested(x, y):
 def divided(x, y):
     ends = [0, *(stop for _, stop, _ in y)]
     return all(lo == start < stop <= lo + 6 for lo, (start, stop, _) in zip(ends, y)) and ends[-1] == len(x)
-
-
-class Route(Model):
-    N, M = Dim(), Dim()
-    z = Input(N, 1)
-    e = Edges(M, over=N)
-    f = Input(M, 2)
-    y = Label(M, 2)
-    cost = Factor(y.is_(1), features=f)
-    way = Path(y.is_(1), e, source=0, target=-1)
-    loss = Hamming(y)
-
-
-class Round(Model):
-    N, M = Dim(), Dim()
-    z = Input(N, 1)
-    e = Edges(M, over=N)
-    f = Input(M, 2)
-    y = Label(M, 2)
-    cost = Factor(y.is_(1), features=f)
-    way = Circuit(y.is_(1), e)
-    loss = Hamming(y)
-
-
-class Tour(Model):
-    N, M = Dim(), Dim()
-    z = Input(N, 1)
-    e = Edges(M, over=N)
-    f = Input(M, 2)
-    y = Label(M, 2)
-    cost = Factor(y.is_(1), features=f)
-    way = Circuit(y.is_(1), e, all_nodes=True)
-    loss = Hamming(y)
 
 
 def route(x, y):
@@ -903,16 +925,16 @@ STRUCTURES = {
     "budget": Structure(Budget, _budget, lambda x, y: y.sum() == x["b"][0], (3, 20, 150)),
     "matching": Structure(matching(2), _matrix, matched(), (2, 40, 300)),
     "assigned": Structure(Assigned, _matrix, matched(perfect=True), (2, 40, 300)),
-    "diagonal": Structure(Diagonal, _matrix, matched(), (2, 8, 60)),
+    "diagonal": Structure(diagonal_matching(2), _matrix, matched(), (2, 8, 60)),
     "both": Structure(Both, _some, matched(limit=3), (2, 20, 150)),
     "permutation": Structure(Permutation, _permutation, lambda x, y: sorted(y) == list(range(len(y))), (2, 40, 300)),
     "arborescence": Structure(Heads, _heads, one_root, (2, 30, 250)),
     "siblings": Structure(Siblings, _heads, one_root, (2, 12, 80)),
-    "projective": Structure(Nested, _heads, nested, (2, 20, 150)),
+    "projective": Structure(rooted_heads(2, ProjectiveTree), _heads, nested, (2, 20, 150)),
     "segments": Structure(segmenter(3, "OAB", 6), _segments, divided, (3, 500, 5000)),
-    "path": Structure(Route, _onwards, route, (3, 200, 3000)),
-    "circuit": Structure(Round, _both_ways, circuit(every=False), (3, 12, 60)),
-    "tour": Structure(Tour, _both_ways, circuit(every=True), (3, 10, 60), hard=True),
+    "path": Structure(roads(2, Path, source=0, target=-1), _onwards, route, (3, 200, 3000)),
+    "circuit": Structure(roads(2, Circuit), _both_ways, circuit(every=False), (3, 12, 60)),
+    "tour": Structure(roads(2, Circuit, all_nodes=True), _both_ways, circuit(every=True), (3, 10, 60), hard=True),
     "rows": Structure(Rows, _weights, rows, (3, 50, 1000), hard=True),
     "parses": Structure(Parsed, _parsed, derived, (3, 30, 300)),
     "latent": Structure(hidden_chain(3, 4, 3), _parts, anything, (3, 100, 3000)),

@@ -431,50 +431,6 @@ def all_planes(declaration, inputs, truth, fitted, shapes, ignored=None):
     return np.array(losses), np.array(psi)
 
 
-def risk_planes(planes, risk):
-    """The planes of another risk from those of margin rescaling, ``(losses, psi)`` of every labelling."""
-    if risk == "slack":  # loss (1 - w . psi)
-        return [(losses, losses[:, None] * psi) for losses, psi in planes]
-    if risk == "perceptron":
-        return [(0.0 * losses, psi) for losses, psi in planes]
-    if risk == "hm":  # a loss of zero only at the truth
-        return [((losses > 0).astype(float), psi) for losses, psi in planes]
-    assert risk == "margin", risk
-    return planes
-
-
-def naive_objective(planes, w, C, sample_weight=None, scale=1.0, power=1):
-    """``1/2 sum_j scale_j w_j^2 + C sum_i s_i risk_i^power``, risk_i the largest ``loss - w . psi`` there is."""
-    s = np.ones(len(planes)) if sample_weight is None else sample_weight
-    risks = np.array([np.max(losses - psi @ w) for losses, psi in planes])
-    return 0.5 * np.sum(scale * w**2) + C * np.dot(s, risks**power)
-
-
-def reference_optimum(planes, C, sample_weight=None, scale=1.0, nonneg=None, power=1):
-    """Least ``naive_objective`` and its w, from the quadratic program with one slack for each example (Clarabel)."""
-    import clarabel
-    from scipy import sparse
-
-    n, dim = len(planes), planes[0][1].shape[1]
-    s = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
-    assert power in (1, 2)
-    bent = np.zeros(n) if power == 1 else 2 * C * s
-    quadratic = sparse.diags_array(np.concatenate([np.broadcast_to(scale, dim), bent]), format="csc")
-    rows = [np.column_stack([-psi, np.tile(-np.eye(n)[i], (len(psi), 1))]) for i, (_, psi) in enumerate(planes)]
-    bounds = [-losses for losses, _ in planes]
-    if nonneg is not None:
-        rows.append(-np.eye(dim + n)[:dim][nonneg])
-        bounds.append(np.zeros(int(np.sum(nonneg))))
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    A, b = sparse.csc_array(np.vstack(rows)), np.concatenate(bounds)
-    linear = np.concatenate([np.zeros(dim), C * s if power == 1 else np.zeros(n)])
-    found = clarabel.DefaultSolver(quadratic, linear, A, b, [clarabel.NonnegativeConeT(len(b))], settings).solve()
-    assert str(found.status) in ("Solved", "AlmostSolved"), found.status
-    return found.obj_val, np.array(found.x)[:dim]
-
-
 def proved(problem, solution):
     """Return which answers of a backend by itself (no host has looked at its scores) are optimal."""
     return Terms.of(problem.program, problem.theta).closed(solution.best, solution.bound) & (solution.primal == 0)

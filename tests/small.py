@@ -10,6 +10,7 @@ import numpy as np
 
 import model_table
 import naive
+from optima import Reference
 from ssvm_dsl import (
     POTTS,
     SYMMETRIC,
@@ -312,6 +313,32 @@ class Data:
         return np.concatenate([np.ravel(model_table.densely(weights[name])) for name in self.shapes])
 
     @property
+    def model(self) -> type[Model]:
+        return self.case.model
+
+    @property
+    def C(self) -> float:
+        return self.case.C
+
+    @property
+    def kind(self) -> str:
+        return self.case.tag
+
+    @property
+    def regularization(self) -> dict[str, float]:
+        return self.case.regularization
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What an estimator needs to minimise the objective."""
+        return {"C": self.C, "regularization": self.regularization}
+
+    @property
+    def s(self) -> np.ndarray:
+        """Weight of each example."""
+        return np.ones(len(self.X)) if self.weight is None else self.weight
+
+    @property
     def scale(self) -> np.ndarray:
         return self.spread(self.case.regularization, 1.0)
 
@@ -320,13 +347,12 @@ class Data:
         return self.spread({f.name: f.nonneg for f in self.case.model.declaration.factors}, False).astype(bool)
 
     def objective(self, w: np.ndarray, risk: str = "margin", power: int = 1) -> float:
-        planes = naive.risk_planes(self.planes, risk)
-        return naive.naive_objective(planes, w, self.case.C, self.weight, self.scale, power)
+        return Reference(self, risk, power).objective(w)[0]
 
     @cache  # noqa: B019 - the data are kept anyway
     def optimum(self, risk: str = "margin", power: int = 1) -> tuple[float, np.ndarray]:
-        planes = naive.risk_planes(self.planes, risk)
-        return naive.reference_optimum(planes, self.case.C, self.weight, self.scale, self.nonneg, power)
+        """The least objective, found by a general solver, and its weights."""
+        return Reference(self, risk, power).optimum()[1:]
 
     def problem(self, risk: str = "margin", power: float = 1.0, backend: str = "auto", **options: Any) -> Any:
         """The problem trainers see."""
@@ -336,6 +362,14 @@ class Data:
             case.model, self.X, self.Y, risk=risk, power=power, backend=backend, lam=1.0 / (case.C * len(self.X)),
             regularization=strengths, sample_weight=self.weight, **options,
         )  # fmt: skip
+
+
+def plain(model: Any, X: Any, Y: Any, C: float = 1.0) -> Data:
+    """Return data of a model of one input and one label, all of whose labels are known states."""
+    (given,), (label,) = model.declaration.inputs, model.declaration.labels
+    known = [{label.name: np.zeros(np.shape(y), bool)} for y in Y]
+    inputs, labels = [{given.name: x} for x in X], [{label.name: np.asarray(y)} for y in Y]
+    return Data(Case(model, len(X), C), list(X), list(Y), inputs, labels, known, None)
 
 
 def forest(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

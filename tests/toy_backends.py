@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -23,6 +24,14 @@ def registered(plugin, name="toys"):
         yield
     finally:
         registry.cache_clear()
+
+
+def plugged(**specs):
+    """Register descriptions by hook, ``plugged(ssvm_backends=[spec])``; they are taken back after the test."""
+    hooks = {name: hookimpl(lambda listed=listed: listed) for name, listed in specs.items()}
+    for name, hook in hooks.items():
+        hook.__name__ = name
+    register(SimpleNamespace(**hooks), "stranger")
 
 
 class Toys:

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssvm_backends.trees import chain_sum as _chain_sum
 from ssvm_backends.trees.chain import Chain, ViterbiSession
-from ssvm_dsl.ir import Question, Task, Topology
+from ssvm_dsl.ir import Group, Program, Question, Task, Theta, Topology
 from ssvm_dsl.plugin_api import add_marginals
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
@@ -63,24 +62,17 @@ def check(problem: Problem, ids: np.ndarray, coef: np.ndarray) -> bool | None:
     return True
 
 
-OFFERS: list[bool | None] = []
-
-
 @settings(max_examples=120)
 @given(plain_chains(), st.booleans(), st.randoms(use_true_random=False))
 def test_sums_are_those_of_enumeration(problem, part, random):
     n = problem.program.n_examples
     ids = np.array(sorted(random.sample(range(n), (n + 1) // 2)) if part else range(n), dtype=np.int64)
-    OFFERS.append(check(problem, ids, np.array([random.uniform(-1, 3) for _ in ids])))
-
-
-def test_most_of_them_were_answered():
-    assert OFFERS.count(True) > 0.5 * len(OFFERS) > 0
+    check(problem, ids, np.array([random.uniform(-1, 3) for _ in ids]))
 
 
 @pytest.mark.parametrize("gap", [1.0, 150.0, 250.0, 1e4])
 @pytest.mark.parametrize("where", ["node", "table"])
-def test_numbers_that_underflow_go_to_the_kernel_of_logarithms(where, gap, monkeypatch):
+def test_paths_that_exponentials_would_lose_are_found(where, gap):
     """A path that looks hopeless at first wins in the end, when exponentials would have lost it long before."""
     recipe = Recipe(
         topology=Topology.CHAIN, n_examples=1, max_variables=6, max_card=2, n_templates=1, density=1.0, same_card=True,
@@ -93,28 +85,17 @@ def test_numbers_that_underflow_go_to_the_kernel_of_logarithms(where, gap, monke
         node[:5, 1], node[5, 1] = -gap, 5 * gap + 1.0
     else:
         node[0, 1], node[5, 1], table[:, 1, 1] = -gap, 6 * gap + 1.0, -gap
-    slow = []
-    plain = ViterbiSession._marginals
-    monkeypatch.setattr(ViterbiSession, "_marginals", lambda self, *a: slow.append(1) or plain(self, *a))
     assert check(problem, np.array([0]), np.array([2.0]))
-    assert bool(slow) == (gap > 1.0)
-
-
-def test_vectors_are_small_enough_not_to_underflow():
-    """The promise of the module: no product of three admitted numbers is subnormal."""
-    assert _chain_sum.LEAST * np.exp(-_chain_sum.RANGE) ** 2 > np.finfo(float).tiny
-    assert _chain_sum.EVEN * np.exp(-_chain_sum.RANGE) > _chain_sum.LEAST
 
 
 def test_long_chains_keep_their_work_space():
     """Vectors of megabytes go back to the system when they are freed: writing to them would end the process."""
     n, rng = 100_000, np.random.default_rng(0)
-    tables = _chain_sum.LinearTables.from_tables(rng.normal(size=(1, 4)), slice(None), 2)
-    link = np.zeros(n, dtype=np.int64)
-    link[-1] = -1
-    chains = _chain_sum.Chains(np.array([0, n]), link, 2)
-    sums = _chain_sum.ChainSums(np.zeros(2 * n), np.zeros(len(tables.factor)))
-    log_z = np.empty(1)
-    _chain_sum.expect_chains(chains, rng.normal(size=2 * n), tables, np.array([0]), np.ones(1), True, sums, log_z)
-    assert (sums.tables * tables.factor).sum() == pytest.approx(n - 1)
-    np.testing.assert_allclose(sums.node.reshape(n, 2).sum(axis=1), 1.0)
+    scope = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1).astype(np.int32)
+    group = Group.of("pair", (2, 2), scope, np.array([0, n - 1]), np.zeros(n - 1, np.int32), 1, np.array([0, n]))
+    program = Program(np.array([0, n]), np.full(n, 2, np.int32), (group,)).validate()
+    theta = Theta.of(program, rng.normal(size=2 * n), [rng.normal(size=(1, 4))])
+    node, tables = np.zeros(2 * n), [np.zeros((1, 4))]
+    assert Chain().open(program, {}).expect(Question(theta, None, Task.MARGINALS), np.ones(1), node, tables) is not None
+    assert tables[0].sum() == pytest.approx(n - 1)
+    np.testing.assert_allclose(node.reshape(n, 2).sum(axis=1), 1.0)

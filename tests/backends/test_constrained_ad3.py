@@ -14,15 +14,12 @@ from scipy.optimize import nnls
 
 from constraints import few_runs
 from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
-from ssvm_backends.dual.admm.acceleration import MEMORY, History, next_point
 from ssvm_backends.dual.admm.constrained_steps import project_row, project_simplex, row_bound
-from ssvm_backends.dual.admm.factor import FactorTask, solve_two_by_two
 from ssvm_backends.dual.admm.rows import RowFactors
-from ssvm_backends.graphs.graph import build_graph
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Task, Terms, Theta
+from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Task, Terms, Theta
 from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import open_session
@@ -62,28 +59,6 @@ def random_row(rng):
     lower = rng.choice([-np.inf, inside - scale * rng.random(), inside])
     upper = rng.choice([np.inf, inside + scale * rng.random(), inside])
     return one_row(coefficient, lower, upper, least, most)
-
-
-def test_factors_of_two_by_two_states_are_solved_in_closed_form():
-    """Optimal: a distribution whose joint states of positive weight are those of the largest slope."""
-    rng, states = np.random.default_rng(0), np.array([2, 2], dtype=np.int32)
-    ptr, scope = np.array([0, 2]), np.array([[0, 1]], dtype=np.int32)
-    group = Group.of("pair", (2, 2), scope, np.array([0, 1]), np.zeros(1, np.int32), 1, ptr)
-    graph, sizes = build_graph(Program(ptr, states, (group,), ()).validate()), set()
-    for _ in range(200):
-        table, pull = rng.normal(size=4) * rng.choice([0.1, 1.0, 10.0]), rng.normal(size=4)
-        active, weight, q = np.zeros(4, np.int64), np.zeros(4), np.full(4, np.nan)
-        task = FactorTask(graph, table, 0, 0.5, pull, 0, 0, active, weight, q, np.empty(0), np.empty(0))
-        count = solve_two_by_two.py_func(task)
-        full = np.zeros(4)
-        full[active[:count]] = weight[:count]
-        shown = full.reshape(2, 2)
-        np.testing.assert_allclose(q, np.concatenate([shown.sum(axis=1), shown.sum(axis=0)]), atol=1e-12)
-        slope = (0.5 * table).reshape(2, 2) + (pull - q)[:2, None] + (pull - q)[None, 2:]
-        assert full.sum() == pytest.approx(1.0)
-        np.testing.assert_allclose(slope.ravel()[active[:count]], slope.max(), atol=1e-9)
-        sizes.add(count)
-    assert sizes == {1, 2, 3}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -231,26 +206,6 @@ def test_structures_by_their_rows(kind):
     assert np.mean(done, axis=0).min() > 0.9
 
 
-def test_steps_of_several_iterations_solve_affine_maps_and_are_taken_back():
-    rng, n = np.random.default_rng(0), MEMORY
-    turn, shift = np.linalg.qr(rng.normal(size=(n, n)))[0], rng.normal(size=n)
-    slow = turn @ np.diag(np.linspace(-0.6, 0.8, n)) @ turn.T
-    fixed, history = np.linalg.solve(np.eye(n) - slow, shift), History.start(np.array([2, n]))
-    place = history.point[2:]
-    taken = [next_point(history, 1, np.append([0.0, 0.0], slow @ place + shift)) for _ in range(n + 1)]
-    assert taken == [False] * n + [True]
-    np.testing.assert_allclose(place, fixed, rtol=1e-4)
-    assert not history.point[:2].any()  # those of another example
-    reached = history.reached[2:].copy()
-    history.before[1] = 1.0
-    assert next_point(history, 1, history.point + np.array([0.0, 0.0, np.nan, 1.0, 1.0, 1.0, 1.0]))
-    np.testing.assert_array_equal(place, reached)
-    history.before[1] = 1.0
-    assert next_point(history, 1, history.point + 100.0)  # a map of another kind there
-    np.testing.assert_array_equal(place, reached)
-    assert history.known[1] == 0
-
-
 def test_matchings_without_tables_are_whole():
     n = 4
     literals = [(n * r + c, 1, False, r, c) for r in range(n) for c in range(n)]
@@ -302,11 +257,3 @@ def test_what_has_no_rows_is_refused():
     need = replace(Need(), constraint_kinds=frozenset({"custom"}), without_rows=True, guarantee=Guarantee.BOUND)
     with pytest.raises(NoBackendError, match="takes constraints by their linear rows, and a Custom has none"):
         plan(need, "ad3", {})
-
-
-def test_parts_of_large_batches_are_independent():
-    program, theta = dense(np.random.default_rng(2), 40, 8, 2)
-    together = asked(program, Question(theta, task=Task.RELAXED))
-    some = np.array([7, 3, 39])
-    alone = asked(program, Question(theta, some, task=Task.RELAXED))
-    np.testing.assert_allclose(alone.bound, together.bound[some], rtol=1e-9)

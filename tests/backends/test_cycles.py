@@ -12,7 +12,7 @@ from lp_problems import complete, grid_edges, pairwise
 from clocks import looks_of
 from ssvm_backends import ssvm_backends
 from ssvm_backends.dual.cycles import ClusterDual
-from ssvm_backends.dual.triangles import frustrated_cycles, update_cluster
+from ssvm_backends.dual.triangles import update_cluster
 from ssvm_dsl.ir import Limits, Question
 from ssvm_dsl.plugin_api import PlainExample
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -153,41 +153,6 @@ def glass(n, seed, field=0.1):
     couplings, fields = rng.normal(size=len(edges)), field * rng.normal(size=n * n)
     tables = np.stack([couplings, -couplings, -couplings, couplings], axis=1)
     return pairwise(n * n, 2, edges, rng, np.stack([-fields, fields], axis=1).ravel(), tables)
-
-
-def frustration(cycle, want):
-    return np.prod([np.sign(want[min(u, v), max(u, v)]) for u, v in itertools.pairwise([*cycle, cycle[0]])])
-
-
-def test_frustrated_cycles_are_what_they_are_called():
-    """Binary variables: each is simple, has an odd number of edges that want to differ, and the gain it promises."""
-    dual = dual_at_rest(glass(6, 1))
-    least = 1e-3
-    found = frustrated_cycles(dual.graph.ends, dual.card, dual.graph.edge_at, dual.state.edge, least)
-    assert found
-    assert len(set(found)) == len(found)
-    want = {}
-    for e, (i, j) in enumerate(dual.graph.ends.tolist()):
-        table = dual.state.edge[dual.graph.edge_at[e] : dual.graph.edge_at[e + 1]].reshape(2, 2)
-        want[i, j] = max(table[0, 0], table[1, 1]) - max(table[0, 1], table[1, 0])
-    gains = dict(zip(*dual.cycles(least)))
-    for cycle in found:
-        assert len(set(cycle)) == len(cycle) > 3
-        assert frustration(cycle, want) == -1
-        weakest = min(abs(want[min(u, v), max(u, v)]) for u, v in itertools.pairwise([*cycle, cycle[0]]))
-        assert weakest > least
-        assert gains[cycle] >= weakest - 1e-12
-
-
-def test_none_is_found_where_none_is_frustrated():
-    """Signs that come from a labelling please all edges: a ferromagnet in disguise."""
-    problem = glass(5, 0)
-    dual, rng = dual_at_rest(problem, 0), np.random.default_rng(0)
-    side = rng.choice([-1.0, 1.0], 25)
-    for e, (i, j) in enumerate(dual.graph.ends.tolist()):
-        c = side[i] * side[j] * rng.uniform(0.1, 1.0)
-        dual.state.edge[dual.graph.edge_at[e] : dual.graph.edge_at[e + 1]] = [c, -c, -c, c]
-    assert frustrated_cycles(dual.graph.ends, dual.card, dual.graph.edge_at, dual.state.edge, 1e-9) == []
 
 
 def test_spin_glasses_on_grids_are_proved():

@@ -46,6 +46,12 @@ OTHERWISE = [
     ("lp", {"rounding": "conditional"}),
 ]
 
+#: Options with which a search takes other steps, of which each must look at the clock.
+STEPS = [
+    ("trws", {"smooth": False}), ("msd", {"update": "edge"}), ("msd", {"temperature": 0.05}),
+    ("mplp", {"update": "clique"}), ("tbcd", {"trees": "cover"}), ("qpbo", {"rest": "none"}),
+]  # fmt: skip
+
 BY = pytest.mark.parametrize("by", [Stop.TIME, Stop.INTERRUPTED], ids=["time", "Ctrl-C"])
 
 
@@ -60,9 +66,9 @@ def test_it_keeps_them_with_other_options(name, options):
     keeps_its_promises(name, 1, options=options, only=only)
 
 
-def opened(name, program):
+def opened(name, program, options=None):
     """A session of the backend itself."""
-    return SPECS[name].load()().open(program, SPECS[name].resolve(None))
+    return SPECS[name].load()().open(program, SPECS[name].resolve(options))
 
 
 @cache
@@ -119,18 +125,20 @@ def large(name):
     return PlantedJudge(planted_chain(caps, 4000) if name == "junction-tree" else planted(caps, 400), caps)
 
 
-@pytest.mark.parametrize("name", [name for name in LARGE if Task.MAP in SPECS[name].caps.tasks])
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, None) for name in LARGE if Task.MAP in SPECS[name].caps.tasks), *STEPS], ids=str
+)
 @BY
-def test_a_search_on_one_large_example_ends_at_once(name, by):
+def test_a_search_on_one_large_example_ends_at_once(name, options, by):
     """Preparation included; what is known by then is true, and nothing that was told is lost."""
     judge, scores, told = large(name), [-np.inf], []
     limits = Limits(time=1e9, progress=lambda *one: told.append(one))
     with suppress(OutOfTime), ticking():  # compiling looks at the clock, too
-        opened(name, judge.program).solve(Question(judge.problem.theta, limits=replace(limits, time=0.06)))
+        opened(name, judge.program, options).solve(Question(judge.problem.theta, limits=replace(limits, time=0.06)))
     for at in (1, 5, 20, 60):
         told.clear()
         question = Question(judge.problem.theta, limits=replace(limits, time=1e-3 * at if by is Stop.TIME else 1e9))
-        ask = partial(opened(name, judge.program).solve, question)
+        ask = partial(opened(name, judge.program, options).solve, question)
         try:
             found, looks = looks_of(ask, at if by is Stop.INTERRUPTED else None)
         except (KeyboardInterrupt, OutOfTime):

@@ -9,39 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lp_problems import complete, grid_edges, naive_relaxation, pairwise
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
+from lp_problems import complete, grid_edges, pairwise
 
-from clocks import looks_of
 from combinations import some
 from naive import proved
-from ssvm_backends.cuts import graph as _cut_kernels
-from ssvm_backends.cuts import move_kernels as _move_kernels
-from ssvm_backends.cuts import roof_duality as _roof_duality
 from ssvm_backends.cuts.graph_cut import GraphCut
-from ssvm_backends.cuts.maxflow import (
-    ARC,
-    NODE,
-    UNBOUNDED,
-    advance,
-    link,
-    load,
-    on_source_side,
-    start,
-    workspace,
-)
 from ssvm_backends.cuts.move_making import AlphaBetaSwap, AlphaExpansion
 from ssvm_backends.cuts.qpbo import QPBO
 from ssvm_backends.trees.chain import Chain
 from ssvm_dsl.errors import ScoreError
 from ssvm_dsl.ir import (
     Group,
-    Limits,
     Primal,
     Program,
     Question,
-    Stop,
     Task,
     Theta,
     energy_origins,
@@ -93,46 +74,6 @@ def potts_grid(h, w, card, seed=0, strength=1.0):
     return potts(h * w, card, grid_edges(h, w), np.random.default_rng(seed), strength)
 
 
-# -- conformance ---------------------------------------------------------------------------------------------
-
-
-# -- maximum flow --------------------------------------------------------------------------------------------
-
-
-def linked(n, tail, head):
-    """Records of a network of n nodes and m edges, and the arc from tail to head of each edge."""
-    first, number, m = np.empty(n + 1, np.int64), np.empty(len(tail), np.int32), len(tail)
-    arc_head, sister = np.empty(2 * m, np.int32), np.empty(2 * m, np.int32)
-    link(tail, head, first, arc_head, sister, number)
-    flow = workspace(n, 2 * m)
-    load(first, arc_head, sister, 0, n, flow.node, flow.arc)
-    return flow, number
-
-
-@given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 40), st.integers(1, 60))
-@settings(max_examples=60)
-def test_flow_and_cut_are_those_of_scipy_however_often_it_is_interrupted(seed, n, m, budget):
-    rng = np.random.default_rng(seed)
-    tail = rng.integers(0, n, m).astype(np.int32)
-    head = ((tail + rng.integers(1, n, m)) % n).astype(np.int32)
-    there, back, excess = rng.integers(0, 9, m), rng.integers(0, 9, m), rng.integers(-20, 21, n)
-    flow, number = linked(n, tail, head)
-    node, arc, control = flow
-    assert node.dtype == NODE
-    assert arc.dtype == ARC
-    arc["cap"][number], arc["cap"][arc["sister"][number]], node["excess"][:n] = there, back, excess
-    start(node, n, control)
-    while not advance(node, arc, control, budget):
-        pass
-    rows = [*tail, *head, *[n] * n, *range(n)]
-    columns = [*head, *tail, *range(n), *[n + 1] * n]
-    caps = np.array([*there, *back, *np.maximum(excess, 0), *np.maximum(-excess, 0)], np.int32)
-    flow = maximum_flow(csr_array((caps, (rows, columns)), shape=(n + 2, n + 2)), n, n + 1).flow_value
-    assert np.maximum(excess, 0).sum() - np.maximum(node["excess"][:n], 0).sum() == flow
-    side = np.array([on_source_side(node, v) for v in range(n)])
-    cut = there[side[tail] & ~side[head]].sum() + back[side[head] & ~side[tail]].sum()
-    assert cut + np.maximum(excess, 0)[~side].sum() + np.maximum(-excess, 0)[side].sum() == flow
-    assert UNBOUNDED < 2**62
 
 
 # -- graph-cut -----------------------------------------------------------------------------------------------
@@ -215,71 +156,7 @@ def test_the_refused_factor_is_named_as_the_user_numbers_it():
             solve(GraphCut, problem, examples=examples)
 
 
-def ctrl_c(monkeypatch, kernel, after, budget):
-    """Let a kernel of the backends work in small steps and Ctrl-C come after some of them."""
-    module, name = kernel
-    real, calls = getattr(module, name), itertools.count()
-
-    def interrupted(*args):
-        if next(calls) == after:
-            raise KeyboardInterrupt
-        return real(*args[:-1], budget)
-
-    monkeypatch.setattr(module, name, interrupted)
-
-
-def test_ctrl_c_keeps_the_finished_examples(monkeypatch):
-    problem = seeded(Recipe(max_card=2, same_card=True, regular=True, n_examples=5, max_variables=7), 3)
-    ctrl_c(monkeypatch, (_cut_kernels, "cut_batch"), 15, 1)
-    solution, optimum = solve(GraphCut, problem), best(problem)
-    done = solution.stop == Stop.FINISHED
-    assert 0 < done.sum() < 5
-    assert (solution.stop[~done] == Stop.INTERRUPTED).all()
-    assert (solution.primal[~done] == Primal.NONE).all()
-    np.testing.assert_allclose(solution.score[done], optimum[done])
-
-
-def test_ctrl_c_keeps_the_best_labelling_and_bound_so_far(monkeypatch):
-    problem = potts_grid(12, 12, 3)
-    start_labels = problem.theta.node.reshape(-1, 3).argmax(axis=1).astype(np.int32)
-    alone = score_labels(problem.program, problem.theta, start_labels)[0]
-    for backend in MOVES:
-        full = solve(backend, problem)
-        with monkeypatch.context() as patch:
-            ctrl_c(patch, (_move_kernels, "improve_by_moves"), 4, 1)
-            solution = solve(backend, problem)
-        assert solution.stop.tolist() == [Stop.INTERRUPTED]
-        assert alone < solution.score[0] < full.score[0]
-    binary = potts_grid(12, 12, 2)
-    with monkeypatch.context() as patch:
-        ctrl_c(patch, (_roof_duality, "roof_batch"), 3, 50)
-        solution = qpbo(binary)
-    optimum = solve(GraphCut, binary).score[0]
-    assert solution.stop.tolist() == [Stop.INTERRUPTED]
-    assert solution.primal.tolist() == [Primal.FEASIBLE]
-    assert solution.score[0] <= optimum < solution.bound[0]
-
-
 # -- qpbo ----------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 10**6), st.sampled_from(list(Scores)), st.booleans(), st.booleans())
-@settings(max_examples=60)
-def test_roof_duality_is_the_linear_program_and_decided_states_are_optimal(seed, scores, masks, forbidden):
-    recipe = Recipe(
-        max_card=2, n_examples=2, max_variables=6, scores=scores, masks=masks, forbidden=forbidden, density=1.0
-    )
-    problem = seeded(recipe, seed)
-    solution, optimum = qpbo(problem), best(problem)
-    for e in range(problem.program.n_examples):
-        scale = max(1.0, float(np.abs(problem.theta.pool[np.isfinite(problem.theta.pool)]).max(initial=1.0)))
-        if optimum[e] == -INF:
-            assert solution.score[e] == -INF
-            continue
-        assert solution.score[e] <= optimum[e] + 1e-9 * scale
-        assert solution.bound[e] >= optimum[e] - 1e-9 * scale
-        if scores in (Scores.INTEGER, Scores.NORMAL):
-            np.testing.assert_allclose(solution.bound[e], naive_relaxation(problem, e), atol=1e-6)
 
 
 def decided_states(problem):
@@ -341,17 +218,6 @@ def test_qpbo_decides_everything_in_submodular_problems_ties_included():
         assert solution.primal.tolist() == [Primal.FEASIBLE]
         np.testing.assert_allclose(solution.score, solve(GraphCut, problem).score, rtol=1e-12)
         np.testing.assert_allclose(solution.bound, solution.score, rtol=1e-12)
-
-
-def test_the_bound_of_a_stopped_flow_still_holds():
-    problem = potts_grid(300, 300, 2, strength=3.0)
-    session = QPBO().open(problem.program, {"rest": "icm"})
-    full = session.solve(Question(problem.theta))
-    solution, looks = looks_of(lambda: session.solve(Question(problem.theta, limits=Limits(time=0.005))))
-    assert looks <= 7
-    assert solution.stop.tolist() == [Stop.TIME]
-    assert solution.score[0] <= full.score[0] <= full.bound[0] < solution.bound[0]
-    assert solution.primal.tolist() == [Primal.FEASIBLE]
 
 
 # -- moves ---------------------------------------------------------------------------------------------------
@@ -483,18 +349,6 @@ def test_factors_that_are_not_known():
 
 
 @pytest.mark.parametrize("backend", MOVES)
-def test_moves_with_masks_and_different_numbers_of_states(backend):
-    found = []
-    for seed in range(30):
-        recipe = Recipe(max_card=4, max_variables=6, n_examples=3, masks=True, regular=True)
-        problem = seeded(recipe, seed)
-        solution, optimum = solve(backend, problem), best(problem)
-        assert (solution.score <= optimum + 1e-9).all()
-        found += ((solution.score >= optimum - 1e-9) | (optimum == -INF)).tolist()
-    assert np.mean(found) > 0.9  # small problems: nearly always the optimum
-
-
-@pytest.mark.parametrize("backend", MOVES)
 def test_warm_starts_from_labels_never_lose(backend):
     problem = potts_grid(12, 12, 4)
     session = backend().open(problem.program, {})
@@ -506,27 +360,6 @@ def test_warm_starts_from_labels_never_lose(backend):
     clamp[:20] = first.labels[:20]
     clamped = session.solve(Question(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp, warm=first.warm))
     assert clamped.score[0] >= first.score[0] - 1e-9
-
-
-@pytest.mark.parametrize("backend", MOVES)
-def test_limits_of_moves(backend, monkeypatch):
-    problem = potts_grid(150, 150, 6, strength=0.8)
-    session = backend().open(problem.program, {})
-    told = []
-    limits = Limits(progress=lambda score, bound: told.append((score, bound)))
-    full = session.solve(Question(problem.theta, limits=limits))
-    scores = [score for score, _ in told]
-    assert scores == sorted(scores)
-    assert all(bound == INF for _, bound in told)
-    np.testing.assert_array_less(scores, full.score[0] + 1e-6)
-    one = session.solve(Question(problem.theta, limits=Limits(iterations=1)))
-    assert one.stop.tolist() == [Stop.ITERATIONS]
-    assert one.score[0] < full.score[0]
-    monkeypatch.setattr("ssvm_backends.cuts.move_making.BUDGET", 5000)
-    short, looks = looks_of(lambda: session.solve(Question(problem.theta, limits=Limits(time=0.004))))
-    assert looks <= 6
-    assert short.stop.tolist() == [Stop.TIME]
-    assert short.primal.tolist() == [Primal.FEASIBLE]
 
 
 def test_scores_that_are_no_metric_are_refused():

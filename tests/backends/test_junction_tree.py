@@ -10,19 +10,14 @@ import numpy as np
 import pytest
 from lp_problems import complete, grid, pairwise
 
-from clocks import looks_of
 from combinations import ALL
-from ssvm_backends.elimination import plan_cache, plan_kernels
 from ssvm_backends.elimination.junction_tree import JunctionTree
-from ssvm_backends.elimination.plan_kernels import GAPS, SPACE, Gaps, release, take
-from ssvm_backends.graphs.graph import build_graph
-from ssvm_dsl.deadline import within
-from ssvm_dsl.errors import NoBackendError, OutOfTime, TooLargeError
+from ssvm_dsl.errors import NoBackendError, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.problem_file import read_problem
-from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology
-from ssvm_dsl.plugin_api import program_need, score_labels, structure_keys
+from ssvm_dsl.ir import Group, Need, Program, Question, Task, Theta, Topology
+from ssvm_dsl.plugin_api import program_need, score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, seeded
 
@@ -209,87 +204,6 @@ def test_marginals_need_more_memory_than_log_z():
     log_z = session(problem, 60_000, "none").solve(Question(problem.theta, task=Task.MARGINALS)).log_partition
     full = session(problem).solve(Question(problem.theta, task=Task.MARGINALS)).log_partition
     np.testing.assert_allclose(log_z, full, rtol=1e-13)
-
-
-@pytest.mark.parametrize("task", [Task.MAP, Task.MARGINALS, Task.KBEST])
-def test_time_limits_are_kept(task):
-    problem = grid(17, 40, 2)  # thirty looks at the clock or more
-    one = session(problem, 2**29, "none")
-    question = Question(problem.theta, task=task, limits=Limits(time=0.005), k=50)
-    found, looks = looks_of(lambda: one.solve(question))
-    assert found.stop[0] == Stop.TIME
-    assert found.primal[0] == Primal.NONE
-    assert np.isnan(found.bound[0])
-    assert looks <= 6
-
-
-def test_a_batch_of_identical_graphs_is_planned_once():
-    problem = seeded(Recipe(max_variables=4, same_card=True, density=1.0, repeats=False, n_examples=1), 0)
-    n, copies = problem.program.n_variables, 20
-    groups = tuple(
-        Group.of(g.name, g.cards, np.concatenate([g.scope + k * n for k in range(copies)]),
-              np.arange(copies + 1) * g.n_factors, np.tile(g.table, copies), g.n_tables, np.arange(copies + 1) * n)
-        for g in problem.program.groups
-    )  # fmt: skip
-    program = Program(np.arange(copies + 1) * n, np.tile(problem.program.card, copies), groups).validate()
-    node = np.random.default_rng(0).normal(size=program.n_states)
-    many = Problem("copies", program, Theta.of(program, node, problem.theta.tables))
-    plan_cache.PLANS.clear()
-    found = session(many).solve(Question(many.theta))
-    assert len(plan_cache.PLANS) == 1
-    np.testing.assert_allclose(found.score, brute(many).solve(Question(many.theta)).score, rtol=1e-12)
-
-
-def test_work_space_pieces_never_overlap():
-    rng, taken = np.random.default_rng(0), {}
-    gaps = Gaps(*np.zeros((3, 4000), np.int64))
-    for _ in range(2000):
-        if taken and rng.random() < 0.5:
-            at = list(taken)[rng.integers(len(taken))]
-            release(gaps, at, taken.pop(at))
-        else:
-            size = int(rng.integers(1, 50))
-            at = take(gaps, size)
-            assert all(at + size <= a or a + n <= at for a, n in taken.items())
-            taken[at] = size
-    end = gaps.counts[SPACE]
-    assert end >= max(at + size for at, size in taken.items())
-    for at, size in taken.items():
-        release(gaps, at, size)
-    assert (gaps.counts[GAPS], gaps.at[0], gaps.size[0]) == (1, 0, end)
-
-
-def key_of(program):
-    """The structure of the first example."""
-    graph = build_graph(program)
-    return structure_keys(graph.var_ptr, graph.card, graph.factor_ptr, graph.slot_ptr, graph.scope)[0]
-
-
-@pytest.mark.parametrize("keep", [False, True])
-def test_plans_do_not_depend_on_where_the_clock_was_looked_at_nor_on_room(keep, monkeypatch):
-    """A wide graph needs more room than is guessed; one number at a time ends every call after a step."""
-    problem = mixed([2, 3, 4, 2, 5, 2, 3, 2, 2, 3, 2, 4, 3, 2, 2, 300], 30, 4)
-    key = key_of(problem.program)
-    whole = plan_cache.plan_of(key, keep)
-    monkeypatch.setattr(plan_kernels, "BUDGET", 1)
-    monkeypatch.setattr(plan_kernels, "guess_room", lambda n, n_slots: 1)
-    plan_cache.PLANS.clear()
-    steps = plan_cache.plan_of(key, keep)
-    assert steps is not whole
-    for name, a, b in zip(whole.plan._fields, whole.plan, steps.plan, strict=True):
-        np.testing.assert_array_equal(a, b, err_msg=name)
-    assert (steps.work, steps.scratch, steps.operations) == (whole.work, whole.scratch, whole.operations)
-
-
-def test_writing_a_plan_looks_at_the_clock():
-    class Over:
-        left = 0.0
-
-    key = key_of(mixed([2, 3, 2, 4], 6, 5).program)
-    plan_cache.plan_of(key, False)  # orders are remembered
-    plan_cache.PLANS.clear()
-    with within(Over()), pytest.raises(OutOfTime):
-        plan_cache.plan_of(key, False)
 
 
 FAMILIES = {

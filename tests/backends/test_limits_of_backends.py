@@ -7,28 +7,16 @@ import pytest
 
 from clocks import ticking
 from constraints.constraint_cases import group_of, unlinked
-from model_table import complete_graph, tagger
+from model_table import complete_graph
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.programs.side_rows import MOST_ENTRIES, SideRows, check_size
-from ssvm_backends.trees import tree
-from ssvm_backends.trees.chain import ViterbiSession, natural_links
-from ssvm_backends.trees.tree import ForestSession
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, grid, ground
+from ssvm_dsl import ground
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.ir import Limits, Primal, Question, Stop, Task, Theta
+from ssvm_dsl.ir import Limits, Primal, Question, Stop, Theta
 from ssvm_dsl.plugin_api import Clock, ConstraintSpec, SizedKind
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import open_session
-
-
-class Grid(Model):
-    H, W = Dim(), Dim()
-    x = Input(H, W, 1)
-    y = Label(H, W, 3)
-    own = Factor(y, features=x)
-    edge = Factor(grid(y))
-    loss = Hamming(y)
 
 
 def opened(program, backend, **options):
@@ -118,17 +106,6 @@ def test_rows_in_one_go_are_those_of_the_definition():
     assert below == 30
 
 
-def test_cycles_looks_at_the_clock_while_it_searches():
-    program, theta = question(Grid, [np.random.default_rng(0).normal(size=(14, 14, 1))], np.random.default_rng(1))
-    session = opened(program, "cycles")
-    for time in (0.01, 0.1, 0.3):
-        with ticking() as clock:
-            found = session.solve(Question(theta, limits=Limits(time=time)))
-        assert clock.looks < 1000 * time + 60
-        assert found.primal[0] == Primal.FEASIBLE
-        assert found.score[0] <= found.bound[0] < np.inf
-
-
 def test_combi_gives_every_example_a_labelling_before_it_searches():
     rng = np.random.default_rng(0)
     program, theta = question(complete_graph(1, 2), [rng.normal(size=(12, 1)) for _ in range(30)], rng)
@@ -147,16 +124,3 @@ def test_brute_force_looks_at_the_clock_while_it_judges():
         found = session.solve(Question(Theta.of(program, np.arange(40.0)), limits=Limits(time=0.02)))
     assert clock.looks < 60
     assert found.stop.tolist() == [Stop.FINISHED, Stop.TIME]
-
-
-@pytest.mark.parametrize("backend", ["chain", "tree"])
-@pytest.mark.parametrize(("task", "constant"), [(Task.MARGINALS, "SUM_SECONDS"), (Task.KBEST, "LIST_SECONDS")])
-def test_chains_do_not_begin_what_there_is_no_time_for(backend, task, constant, monkeypatch):
-    """Steps of 9 joint states that take a second each: a limit of 30 seconds is enough for 3 of the first four."""
-    rng = np.random.default_rng(0)
-    program, theta = question(tagger(1, 3), [rng.normal(size=(n, 1)) for n in (2, 2, 40, 1)], rng)
-    session = ForestSession(program) if backend == "tree" else ViterbiSession(program, natural_links(program))
-    monkeypatch.setattr(tree, constant, 1.0)
-    found = session.solve(Question(theta, task=task, k=2, limits=Limits(time=30.0)))
-    assert (found.stop == Stop.TIME).tolist() == [False, False, True, True]
-    assert (session.solve(Question(theta, task=task, k=2)).stop == Stop.FINISHED).all()

@@ -130,17 +130,6 @@ def test_restarts_pairs_and_seed_do_what_they_say():
 
 
 @pytest.mark.parametrize("kind", [ICM, MaxProduct])
-def test_answers_do_not_depend_on_the_rest_of_the_batch(kind):
-    problem = seeded(Recipe(max_arity=3, n_examples=12, max_variables=8, forbidden=True), 1)
-    one = session(kind, problem)
-    whole = one.solve(Question(problem.theta))
-    ptr = problem.program.var_ptr
-    for e in (11, 3, 7):
-        alone = one.solve(Question(problem.theta, examples=np.array([e])))
-        np.testing.assert_array_equal(alone.labels, whole.labels[ptr[e] : ptr[e + 1]])
-
-
-@pytest.mark.parametrize("kind", [ICM, MaxProduct])
 def test_warm_starts_never_end_below_where_they_start(kind):
     problem = grid(15, 15, 3)
     one = session(kind, problem)

@@ -11,7 +11,6 @@ from lp_problems import (
     eight_wide,
     grid,
     grid_edges,
-    interrupted_after,
     naive_relaxation,
     noisy,
     pairwise,
@@ -107,24 +106,6 @@ def test_any_duals_prove_a_bound(scores):
             assert priced.bound(size * rng.normal(size=polytope.matrix.shape[0])) >= optimum[example]
 
 
-def test_structure_has_every_labelling_and_nothing_else():
-    problem = seeded(Recipe(max_arity=4, density=1.0), 5)
-    for redundant in (False, True):
-        polytope = build_polytope(problem.program, 0, redundant)
-        priced = polytope.price(problem.theta, problem.theta.node, problem.program, 0)
-        rng, n = np.random.default_rng(0), polytope.n_variables
-        for _ in range(20):
-            labels = rng.integers(0, problem.program.card[:n]).astype(np.int32)
-            mu = np.zeros(polytope.n_columns)
-            mu[polytope.chosen(labels)] = 1.0
-            np.testing.assert_array_equal(polytope.matrix @ mu, polytope.right_side)
-            np.testing.assert_array_equal(polytope.labels_of(mu), labels)
-            score = score_labels(problem.program, problem.theta, labels, np.array([0]))
-            assert priced.value(mu) == pytest.approx(priced.score_of(labels)) == pytest.approx(score[0])
-            mu[rng.integers(polytope.n_columns)] += 0.5
-            assert np.abs(polytope.matrix @ mu - polytope.right_side).max() >= 0.5
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_marginals_agree_with_each_other(solver):
     problem = complete(6, 3)
@@ -134,27 +115,6 @@ def test_marginals_agree_with_each_other(solver):
     pairs = marginals.tables[0].reshape(-1, 3, 3)
     for axis in (0, 1):
         np.testing.assert_allclose(pairs.sum(axis=2 - axis), node[group.scope[:, axis]], atol=2e-5)
-
-
-def test_marginals_of_selected_examples_come_in_the_order_asked_for():
-    problem = seeded(Recipe(max_arity=3, density=1.0, n_examples=5, max_variables=6), 11)
-    backend, chosen = session(problem), np.array([3, 0, 2])
-    together = backend.solve(Question(problem.theta, examples=chosen, task=Task.RELAXED)).marginals
-    asked = [Question(problem.theta, chosen[k : k + 1], Task.RELAXED) for k in range(3)]
-    alone = [backend.solve(question).marginals for question in asked]
-    np.testing.assert_array_equal(together.node, np.concatenate([one.node for one in alone]))
-    for g, table in enumerate(together.tables):
-        np.testing.assert_array_equal(table, np.concatenate([one.tables[g] for one in alone]))
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_clamps(solver):
-    problem = complete(6, 2, seed=3)
-    clamp = np.array([1, -1, 0, 1, -1, 0], np.int32)
-    solution = session(problem, solver).solve(Question(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp))
-    node = solution.marginals.node.reshape(6, 2)
-    assert (node[clamp >= 0, clamp[clamp >= 0]] == 1.0).all()
-    assert solution.bound >= best(problem, task=Task.MAP_CLAMPED, clamp=clamp) - 1e-9
 
 
 def test_arity_eight():
@@ -209,16 +169,6 @@ def test_time_limit(solver):
     assert solution.stop.tolist() == [Stop.TIME]
     assert solution.primal.tolist() == [Primal.NONE]
     assert solution.bound[0] >= 8870.9298  # the optimum of the relaxation
-
-
-def test_ctrl_c_inside_a_solve_comes_back_with_a_bound():
-    problem = grid(60, 60, 5)
-    backend = session(problem)
-    backend.solve(Question(problem.theta, limits=Limits(iterations=1)))  # builds the program
-    with interrupted_after(0.5):
-        solution = backend.solve(Question(problem.theta))
-    assert solution.stop.tolist() == [Stop.INTERRUPTED]
-    assert np.isfinite(solution.bound[0])
 
 
 def test_threshold_rounding_is_optimal_for_a_submodular_problem():

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from functools import cache, partial
 
 import numpy as np
 import pytest
 from lp_problems import complete, grid, naive_relaxation, noisy, pairwise
 
-from clocks import looks_of
 from combinations import some
 from ssvm_backends import ssvm_backends
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta, Topology
-from ssvm_dsl.plugin_api import score_labels, score_marginals
+from ssvm_dsl.plugin_api import score_marginals
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
@@ -176,42 +174,6 @@ def test_warm_starts_under_other_clamps_and_for_other_examples(name):
         warm = solution.warm
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_scores_are_those_of_the_labels_on_a_grid(name):
-    problem = grid(20, 20, 4)
-    solution = opened(name, problem.program, max_iterations=100).solve(Question(problem.theta))
-    assert near(solution.score, score_labels(problem.program, problem.theta, solution.labels), 1e-12)
-    assert solution.bound[0] >= solution.score[0] > 0.9 * solution.bound[0]
-
-
-@pytest.mark.parametrize(("name", "options"), [*VARIANTS, ("max-product", {}), ("icm", {})], ids=str)
-def test_time_limits_do_not_wait_for_a_sweep_to_end(name, options):
-    problem = large_grid()
-    session = opened(name, problem.program, **options)
-    one = Question(problem.theta, limits=Limits(iterations=1, time=1e9))
-    solution, in_all = looks_of(partial(session.solve, one))
-    assert solution.stop[0] == Stop.ITERATIONS
-    assert in_all >= 8
-    solution, looks = looks_of(partial(session.solve, one.replace(limits=Limits(time=0.004))))
-    assert looks < in_all
-    assert solution.stop[0] == Stop.TIME
-    assert solution.score[0] > -np.inf
-    assert name in ("max-product", "icm") or solution.stats["iterations"] == 0
-    assert name in ("max-product", "icm") or solution.bound[0] >= solution.score[0]
-
-
-def test_time_limits_of_relaxations_are_kept():
-    problem = large_grid()
-    session = opened("ad3", problem.program)
-    for ticks in (5, 50):
-        question = Question(problem.theta, task=Task.RELAXED, limits=Limits(time=1e-3 * ticks))
-        solution, looks = looks_of(partial(session.solve, question))
-        assert looks <= ticks + 1
-        assert solution.stop[0] == Stop.TIME
-        assert solution.stats["iterations"] == 0  # not even one had to be waited for
-        assert solution.bound[0] < np.inf
-
-
 @pytest.mark.parametrize("masks", [False, True])
 def test_relaxations_of_examples_asked_for_in_any_order(masks):
     """With and without states ruled out: one is solved as it is, the other on what is left."""
@@ -225,40 +187,6 @@ def test_relaxations_of_examples_asked_for_in_any_order(masks):
     for k in range(len(ids)):
         alone = session.solve(Question(problem.theta, examples=ids[k : k + 1], task=Task.RELAXED))
         assert near(alone.score, found.score[k : k + 1], 1e-6)
-
-
-@cache
-def large_grid():
-    """A problem on which every solver looks at the clock within an iteration."""
-    return grid(200, 200, 5)
-
-
-@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
-def test_large_examples_take_the_same_iterations(name, options, monkeypatch):
-    problem = grid(12, 12, 3)
-    for iterations in (1, 9, 10, 30):
-        limits = Limits(iterations=iterations)
-        whole = opened(name, problem.program, tol=0.0, **options).solve(Question(problem.theta, limits=limits))
-        with monkeypatch.context() as patch:
-            patch.setattr("ssvm_backends.dual.session.LARGE", 0.0)
-            patch.setattr("ssvm_backends.dual.session.SLICE", 500.0)
-            patch.setattr("ssvm_backends.dual.driver.SLICE", 500.0)
-            patch.setattr("ssvm_backends.dual.driver.SEARCH_SLICE", 2000)
-            slices = opened(name, problem.program, tol=0.0, **options).solve(Question(problem.theta, limits=limits))
-        assert near(slices.bound, whole.bound, 1e-12)
-        assert slices.stats == whole.stats
-        assert slices.score[0] >= 0.97 * whole.score[0]
-
-
-def test_answers_do_not_depend_on_the_portions(monkeypatch):
-    problem = grid(15, 15, 3)
-    for name, options in VARIANTS:
-        whole = opened(name, problem.program, max_iterations=40, **options).solve(Question(problem.theta))
-        with monkeypatch.context() as patch:
-            patch.setattr("ssvm_backends.dual.session.CALL", 1.0)
-            single = opened(name, problem.program, max_iterations=40, **options).solve(Question(problem.theta))
-        assert near(single.bound, whole.bound, 1e-3)
-        assert single.stats == whole.stats
 
 
 def test_options_are_checked():

@@ -10,13 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lp_problems import naive_relaxation
 
-from clocks import looks_of
-from ssvm_backends.cuts import qpbo as _qpbo
-from ssvm_backends.cuts import roof_duality
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.qpbo import QPBO
 from ssvm_backends.programs.lp import LP
-from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
+from ssvm_dsl.ir import Group, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import BackendSpec, score_marginals
 from ssvm_dsl.registry import registry
@@ -93,20 +90,6 @@ def test_bounds_are_those_of_the_lp_on_multilabel_models(strength):
     np.testing.assert_allclose(found.score, other.bound, rtol=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_an_example_has_one_answer_in_every_batch_in_every_order_and_step(seed, monkeypatch):
-    n = [5, 0, 12, 7, 1, 14, 3]
-    problem = multilabel(n, seed, strength=0.4, whole=seed == 2)
-    together = parts(solve(problem), problem, np.arange(len(n)))
-    order = np.array([6, 5, 1, 0, 4, 3, 2])
-    assert parts(solve(problem, examples=order), problem, order) == [together[i] for i in order]
-    for i in range(len(n)):
-        alone = np.array([i])
-        assert parts(solve(problem, examples=alone), problem, alone) == [together[i]]
-    monkeypatch.setattr(_qpbo, "BUDGET", 11)
-    assert parts(solve(problem), problem, np.arange(len(n))) == together
-
-
 @pytest.mark.parametrize("power", [-900, -300, 300, 900])
 def test_huge_and_tiny_scores_change_nothing_but_the_size(power):
     problem = multilabel([6, 11], 5, strength=0.5)
@@ -158,50 +141,3 @@ def test_few_waves_or_many_and_the_search_agree_with_minimum_cuts():
         exact = GraphCut().open(problem.program, {}).solve(Question(problem.theta))
         np.testing.assert_allclose(found.bound, exact.score, rtol=1e-12)
         np.testing.assert_allclose(found.score, exact.score, rtol=1e-12)
-
-
-@pytest.mark.parametrize("task", [Task.RELAXED, Task.MAP])
-def test_a_batch_ends_when_time_is_up_and_keeps_what_is_finished(task):
-    problem = multilabel([30] * 1500, 8, strength=0.3)
-    session = QPBO().open(problem.program, {"rest": "none"})
-    full = session.solve(Question(problem.theta, task=task))
-    question = Question(problem.theta, task=task, limits=Limits(time=0.01))
-    found, looks = looks_of(lambda: session.solve(question))
-    assert looks <= 11
-    done = found.stop == Stop.FINISHED
-    assert 0 < done.sum() < 1500
-    assert (np.diff(done.astype(int)) <= 0).all()
-    np.testing.assert_array_equal(found.bound[done], full.bound[done])
-    np.testing.assert_array_equal(found.score[done], full.score[done])
-    assert (found.stop[~done] == Stop.TIME).all()
-    late = np.flatnonzero(~done)[1:]  # the first of them may have begun
-    assert (found.primal[late] == Primal.NONE).all()
-    assert np.isnan(found.bound[late]).all()
-    assert (found.score[late] == -INF).all()
-    if task is Task.RELAXED:
-        assert not found.marginals.node[60 * late[0] :].any()
-
-
-@pytest.mark.parametrize("task", [Task.RELAXED, Task.MAP])
-def test_ctrl_c_keeps_finished_examples_and_a_bound_of_the_one_at_hand(task, monkeypatch):
-    problem = multilabel([12] * 6, 9, strength=0.5)
-    real, calls, last = roof_duality.roof_batch, itertools.count(), INF
-
-    def steps(*args):
-        if next(calls) >= last:
-            raise KeyboardInterrupt
-        return real(*args[:-1], 20)
-
-    monkeypatch.setattr(roof_duality, "roof_batch", steps)
-    full = solve(problem, task=task, rest="icm")
-    n_steps = next(calls)
-    assert n_steps > 12
-    calls, last = itertools.count(), n_steps // 2
-    found = solve(problem, task=task, rest="icm")
-    done = found.stop == Stop.FINISHED
-    assert 0 < done.sum() < 6
-    assert (found.stop[~done] == Stop.INTERRUPTED).all()
-    np.testing.assert_array_equal(found.bound[done], full.bound[done])
-    at_hand = int(done.sum())
-    assert np.isnan(found.bound[at_hand]) or found.bound[at_hand] >= full.bound[at_hand] - 1e-12
-    assert np.isnan(found.bound[at_hand + 1 :]).all()

@@ -134,12 +134,3 @@ def test_it_comes_near_the_optimum_of_the_relaxation_with_many_states():
     optimum = opened("lp", problem.program, solver="highs").solve(Question(problem.theta)).bound[0]
     bound = opened("tbcd", problem.program).solve(Question(problem.theta)).bound[0]
     assert optimum * (1 - 1e-7) <= bound <= optimum * 1.001
-
-
-def test_answers_do_not_depend_on_the_other_examples():
-    problem = seeded(Recipe(max_arity=3, n_examples=5, max_variables=7, max_card=3, density=1.0), 2)
-    session = opened("tbcd", problem.program, tol=0.0, max_iterations=7)
-    whole = session.solve(Question(problem.theta)).bound
-    for i in (3, 0):
-        alone = session.solve(Question(problem.theta, examples=np.array([i])))
-        assert alone.bound[0] == whole[i]

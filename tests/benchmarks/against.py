@@ -65,7 +65,3 @@ def main() -> None:
         for process in pair:
             process.kill()
     CONSOLE.print(shown)
-
-
-if __name__ == "__main__":
-    main()

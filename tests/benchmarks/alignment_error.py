@@ -204,7 +204,3 @@ def main() -> None:
         notes.append(f"{name}: {below} below the best baseline of all; {n_fits} fits in {spent:.1f} CPU s")
     console.print(table)
     console.print("\n".join(notes))
-
-
-if __name__ == "__main__":
-    main()

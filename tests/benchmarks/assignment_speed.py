@@ -80,7 +80,3 @@ def main() -> None:
         ratios = f"{own / scipy:.2f}", f"{whole / scipy:.2f}"
         table.add_row(f"{rows} x {cols}", f"{scipy:.2f}", f"{own:.2f}", ratios[0], f"{whole:.2f}", ratios[1])
     Console(width=100).print(table)
-
-
-if __name__ == "__main__":
-    main()

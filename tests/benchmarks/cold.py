@@ -87,7 +87,3 @@ def main() -> None:
             shown.add_row(name, f"{cpu:.1f}", f"{wall:.1f}")
             print(name, f"{cpu:.1f} {wall:.1f}", file=sys.stderr, flush=True)
     CONSOLE.print(shown)
-
-
-if __name__ == "__main__":
-    main()

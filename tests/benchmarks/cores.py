@@ -28,7 +28,8 @@ from models import OCR, split_b
 from rich.console import Console
 from shared_work import SharedWork, measured
 
-from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, processors
+from model_table import tagger, token_tagger
+from ssvm_dsl import StructuredSVM, processors
 from ssvm_dsl.datasets import CHUNK_TAGS, chunk_attributes, load_conll2000
 
 CONSOLE = Console(width=110)
@@ -47,26 +48,10 @@ COLUMNS = {
 SIZE = float(os.environ.get("SSVM_BENCH_SIZE", "1"))
 
 
-class Long(Model):
-    """Chains of many states: a pass over 1000 of them is a second of work."""
-
-    T = Dim()
-    x = Input(T, 20)
-    y = Label(T, STATES)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
-
-
-class Chunks(Model):
-    """CoNLL-2000 with the features of CRFsuite's tutorial."""
-
-    T = Dim()
-    words = Attributes(T)
-    y = Label(T, CHUNK_TAGS)
-    emit = Factor(y, features=words, weights="observed")
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+#: Chains of many states: a pass over 1000 of them is a second of work.
+Long = tagger(20, STATES)
+#: CoNLL-2000 with the features of CRFsuite's tutorial.
+Chunks = token_tagger(CHUNK_TAGS, "observed")
 
 
 def chains(**options: Any) -> Task:
@@ -155,7 +140,3 @@ def main() -> None:
             continue
         for cells in rows(name, make(), counts, rounds):
             CONSOLE.print("".join(map(str.rjust, cells, COLUMNS.values())), highlight=False)
-
-
-if __name__ == "__main__":
-    main()

@@ -202,7 +202,3 @@ def main() -> None:
         margins(large)
         pystruct("a", small, 246.35, 45.2 / 1.16, 0.0006)
         pystruct("b", large, 1908.0, 69.7 / 11.9, 0.004)
-
-
-if __name__ == "__main__":
-    main()

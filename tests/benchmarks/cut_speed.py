@@ -236,7 +236,3 @@ def main() -> None:
     many_labels()
     batches()
     relaxations()
-
-
-if __name__ == "__main__":
-    main()

@@ -79,7 +79,3 @@ def main() -> None:
         facts = (report.reason, f"{report.relative_gap:.2g}", f"{f1:.2f}", f"{report.n_passes:.1f}", f"{took:.1f}")
         table.add_row(name, report.plan.backend, *facts)
     CONSOLE.print(table)
-
-
-if __name__ == "__main__":
-    main()

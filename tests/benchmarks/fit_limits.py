@@ -9,15 +9,11 @@ leaves out limits above 5 s.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from limit_problems import complete_edges, grid_edges, large
 from limited_fits import limited_fit
@@ -134,7 +130,3 @@ def main() -> None:
             told = ", ".join(f"{name} {value}" for name, value in parameters.items()) or "defaults"
             print(f"{what:26} {told:28} {seconds:5g} s: {found} {' '.join(marks)}", flush=True)
     print(f"{n_fits} fits: {n_late} late by more than 0.2 s and a tenth, {n_unknown} without bounds, {n_lost} lost")
-
-
-if __name__ == "__main__":
-    main()

@@ -78,7 +78,3 @@ def main() -> None:
         for number in range(min(N_SHOWN, len(found[0]))):
             at = N_TRAIN + number
             show(Path(pictures), number, images[at][0], [found[0][number], found[1][number], Y[at]])
-
-
-if __name__ == "__main__":
-    main()

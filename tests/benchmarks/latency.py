@@ -21,21 +21,18 @@ from typing import Any
 
 import numpy as np
 
+from model_table import complete_labels, matching, rooted_heads, tagger, token_tagger
 from ssvm_dsl import (
-    Arborescence,
     AtMost,
-    Attributes,
     Dim,
     Factor,
     Hamming,
     Input,
     Label,
-    Matching,
     Model,
     ProjectiveTree,
     StructuredSVM,
     chain,
-    complete,
 )
 
 #: Rounds of calls, and the seconds that each takes at least.
@@ -55,51 +52,11 @@ STEPS = {
 }
 
 
-class Word(Model):
-    T = Dim()
-    x = Input(T, 128)
-    y = Label(T, LETTERS)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
-
-
-class Sentence(Model):
-    T = Dim()
-    words = Attributes(T)
-    y = Label(T, TAGS)
-    emit = Factor(y, features=words)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
-
-
-class SixLabels(Model):
-    K = Dim(6)
-    x = Input(294)
-    y = Label(K, 2)
-    unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-    loss = Hamming(y)
-
-
-class Align(Model):
-    I, J = Dim(), Dim()
-    x = Input(I, J, 8)
-    y = Label(I, J, 2)
-    sim = Factor(y.is_(1), features=x)
-    one = Matching(y.is_(1), rows=I, cols=J)
-    loss = Hamming(y)
-
-
-class Heads(Model):
-    T = Dim()
-    x = Input(T, T, 8)
-    r = Input(T, 8)
-    head = Label(T, over=T, null=True)
-    arc = Factor(head, features=x)
-    root = Factor(head.is_(None), features=r)
-    tree = Arborescence(head, single_root=True)
-    loss = Hamming(head)
+Word = tagger(128, LETTERS)
+Sentence = token_tagger(tuple(TAGS))
+SixLabels = complete_labels(6, 294, 2)
+Align = matching(8)
+Heads = rooted_heads(8, single_root=True)
 
 
 class Projective(Heads):
@@ -147,8 +104,8 @@ def cases() -> list[Case]:
     counted = [rng.normal(size=(12, 8)) for _ in range(3)]
     few = [np.arange(12) // 5 * 2 % 3 for _ in counted]
     return [
-        Case("word, 8 letters", fitted(Word, words, spelt), words[0], tagger(words, spelt)),
-        Case("sentence, 20 tokens", fitted(Sentence, lines, tags), lines[0], tagger(lines, tags)),
+        Case("word, 8 letters", fitted(Word, words, spelt), words[0], crfsuite_tagger(words, spelt)),
+        Case("sentence, 20 tokens", fitted(Sentence, lines, tags), lines[0], crfsuite_tagger(lines, tags)),
         Case("6 labels, all pairs", fitted(SixLabels, scenes, known), scenes[0]),
         Case("matching, 25 x 25", fitted(Align, pairs, [np.eye(25, dtype=int)] * 3), pairs[0]),
         Case("tree, 20 tokens", fitted(Heads, heads, [path] * 3), heads[0]),
@@ -157,7 +114,7 @@ def cases() -> list[Case]:
     ]
 
 
-def tagger(X: list[Any], Y: list[Any]) -> Callable[[], object] | None:
+def crfsuite_tagger(X: list[Any], Y: list[Any]) -> Callable[[], object] | None:
     """Return a call of CRFsuite's tagger on the first example; ``None`` where it is not installed."""
     try:
         import pycrfsuite
@@ -300,7 +257,3 @@ def main() -> None:
             peer, *parts,
         )  # fmt: skip
     Console(width=180).print(table)
-
-
-if __name__ == "__main__":
-    main()

@@ -208,7 +208,3 @@ def main():
     for row in ROWS:
         took, cpu, found = asked(row, np.random.default_rng(0))
         print(f"{row.name:32} {row.backend:16} {row.seconds:5g}s {took:6.2f}s {cpu:6.2f}s  {found}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,14 +8,9 @@ predictions that were far late once come first (:mod:`limit_rows`); ``SSVM_LIMIT
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
-
-import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import limit_rows
+import numpy as np
 
 from limit_problems import CALLS, backends, chain_edges, complete_edges, grid_edges, large, overrun
 
@@ -64,7 +59,3 @@ def main():
     for call, (_, text) in worst.items():
         print(f"worst {call:8} {text}")
     print(f"{n_cases} cases, {len(late)} late by more than a quarter of the limit and 0.2 s")
-
-
-if __name__ == "__main__":
-    main()

@@ -21,7 +21,8 @@ import numpy as np
 from models import OCR
 from ocr_speed import CONSOLE, table
 
-from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along, complete
+from model_table import complete_labels, graph
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
 
 #: Processes of each row.
@@ -61,27 +62,10 @@ print(json.dumps([[time.process_time()], len(sys.modules), []]))
 """
 
 
-class Scene(Model):
-    """Six labels, all pairs."""
-
-    K = Dim(6)
-    x = Input(20)
-    y = Label(K, 2)
-    unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-    loss = Hamming(y)
-
-
-class Graph(Model):
-    """Any graph."""
-
-    N, M = Dim(), Dim()
-    x = Input(N, 8)
-    e = Edges(M, over=N)
-    y = Label(N, 4)
-    node = Factor(y, features=x)
-    edge = Factor(along(y, e))
-    loss = Hamming(y)
+#: Six labels, all pairs.
+Scene = complete_labels(6, 20, 2)
+#: Any graph.
+Graph = graph(8, 4)
 
 
 def cases() -> dict[str, tuple[Any, Any, Any]]:
@@ -135,7 +119,3 @@ def main() -> None:
             unneeded.update(loaded)
     CONSOLE.print(shown)
     CONSOLE.print(f"loaded and not needed: {', '.join(sorted(unneeded)) or 'nothing'}")
-
-
-if __name__ == "__main__":
-    main()

@@ -164,7 +164,3 @@ def main() -> None:
     tree = random_problem(2000, 5, nearly_a_tree(2000, 20))
     compare("a tree of 2000 variables of 5 states, 20 more edges", *tree, 1e-5, names, 3)
     compare("complete graphs, 20 x 4 states", *complete_graphs(5, 20, 4), 0.001, ["trws", "trws, plain", "ad3"], 3)
-
-
-if __name__ == "__main__":
-    main()

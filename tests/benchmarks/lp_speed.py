@@ -79,7 +79,3 @@ def main() -> None:
     show("the same: best labelling", exact, 5)
     large = random_problem(900, 5, grid_edges(30, 30))
     show("grid of 30 x 30 variables of 5 states: relaxation", lp_calls(*large), 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -24,16 +24,11 @@ def main() -> None:
     if not os.environ.get("SSVM_DATA"):
         console.print("needs SSVM_DATA")
         return
-    from ssvm_dsl import BIO, Attributes, Dim, Factor, Forbid, Hamming, Label, Model, StructuredSVM, chain
+    from model_table import token_tagger
+    from ssvm_dsl import BIO, Forbid, StructuredSVM, chain
     from ssvm_dsl.datasets import CHUNK_TAGS, chunk_attributes, chunk_f1, load_conll2000
 
-    class Free(Model):
-        T = Dim()
-        words = Attributes(T)
-        y = Label(T, CHUNK_TAGS)
-        emit = Factor(y, features=words, weights="observed")
-        trans = Factor(chain(y))
-        loss = Hamming(y)
+    Free = token_tagger(CHUNK_TAGS, "observed")
 
     class Masked(Free):
         inside = Forbid(chain(Free.y), BIO(Free.y))
@@ -66,7 +61,3 @@ def main() -> None:
         table.add_row(task, f"{free:.2f}", f"{masked:.2f}", f"{masked / free:.2f}")
     table.add_row("F1 of phrases", f"{scores['Free']:.4f}", f"{scores['Masked']:.4f}", "")
     console.print(table)
-
-
-if __name__ == "__main__":
-    main()

@@ -125,7 +125,3 @@ def main() -> None:
         times = [timed(grids, backend, task=Task.KBEST, k=2)[1] / 3 for backend in ("combi", "ilp")]
         table.add_row(f"{states} states, pairs {strength}", *(f"{one:.2f}" for one in times))
     CONSOLE.print(table)
-
-
-if __name__ == "__main__":
-    main()

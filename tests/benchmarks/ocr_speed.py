@@ -184,7 +184,3 @@ def main() -> None:
     threads(data)
     growth(data)
     memory()
-
-
-if __name__ == "__main__":
-    main()

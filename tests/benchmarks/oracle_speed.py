@@ -19,22 +19,18 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from model_table import complete_labels, heads, matching, picture, tagger
 from ssvm_dsl import (
-    POTTS,
-    Arborescence,
     AtMost,
     Dim,
     Factor,
     Hamming,
     Input,
     Label,
-    Matching,
     Model,
     ProjectiveTree,
     StructuredSVM,
     chain,
-    complete,
-    grid,
     ground,
 )
 from ssvm_dsl.inference.planning.planner import plan_program
@@ -58,40 +54,10 @@ KERNELS = {
 }
 
 
-class Words(Model):
-    T = Dim()
-    x = Input(T, 8)
-    y = Label(T, 5)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
-
-
-class Six(Model):
-    K = Dim(6)
-    x = Input(8)
-    y = Label(K, 2)
-    unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-    loss = Hamming(y)
-
-
-class Align(Model):
-    I, J = Dim(), Dim()
-    x = Input(I, J, 8)
-    y = Label(I, J, 2)
-    sim = Factor(y.is_(1), features=x)
-    one = Matching(y.is_(1), rows=I, cols=J)
-    loss = Hamming(y)
-
-
-class Heads(Model):
-    T = Dim()
-    x = Input(T, T, 8)
-    head = Label(T, over=T, null=True)
-    arc = Factor(head, features=x)
-    tree = Arborescence(head, single_root=True)
-    loss = Hamming(head)
+Words = tagger(8, 5)
+Six = complete_labels(6, 8, 2)
+Align = matching(8)
+Heads = heads(8, single_root=True)
 
 
 class Nested(Heads):
@@ -116,13 +82,7 @@ class Segments(Model):
     loss = Hamming(y)
 
 
-class Picture(Model):
-    H, W = Dim(), Dim()
-    x = Input(H, W, 8)
-    y = Label(H, W, 2)
-    own = Factor(y, features=x)
-    same = Factor(grid(y), form=POTTS, nonneg=True)
-    loss = Hamming(y)
+Picture = picture(8, 2)
 
 
 #: Models, sizes of their examples, and how many of them.
@@ -238,7 +198,3 @@ def main() -> None:
             f"{report.n_passes:.1f}", f"{shares[-1] if shares else 0.0:.2f}",
         )  # fmt: skip
     Console(width=120).print(table)
-
-
-if __name__ == "__main__":
-    main()

@@ -17,8 +17,8 @@ from oracle_speed import spent
 from rich.console import Console
 from rich.table import Table
 
+from model_table import picture, tagger
 from ssvm_dsl import (
-    POTTS,
     AtMost,
     Circuit,
     Cost,
@@ -33,7 +33,6 @@ from ssvm_dsl import (
     StructuredSVM,
     chain,
     complete,
-    grid,
     ground,
 )
 from ssvm_dsl.datasets import load_letters, make_chains
@@ -92,26 +91,10 @@ class Tour(Model):
     tour = Circuit(y.is_(1), e, all_nodes=True)
 
 
-class Word(Model):
-    """The letters of a word."""
-
-    T = Dim()
-    x = Input(T, 128)
-    y = Label(T, "abcdefghijklmnopqrstuvwxyz")
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
-
-
-class Picture(Model):
-    """Potts grids of five weights."""
-
-    H, W = Dim(), Dim()
-    x = Input(H, W, 2)
-    y = Label(H, W, 2)
-    own = Factor(y, features=x)
-    same = Factor(grid(y), form=POTTS, nonneg=True)
-    loss = Hamming(y)
+#: The letters of a word.
+Word = tagger(128, "abcdefghijklmnopqrstuvwxyz")
+#: Potts grids of five weights.
+Picture = picture(2, 2)
 
 
 def answer_ms(model: type[Model], X: list[Any], backend: str, times: int = 20) -> float:
@@ -271,13 +254,7 @@ def duals() -> None:
 def schedules() -> None:
     """Show docs/training/subgradient.md: how far above the optimum 120 passes end, by schedule."""
 
-    class Short(Model):
-        T = Dim()
-        x = Input(T, 5)
-        y = Label(T, 3)
-        emit = Factor(y, features=x)
-        trans = Factor(chain(y))
-        loss = Hamming(y)
+    Short = tagger(5, 3)
 
     X, Y = make_chains(60, noise=1.5, random_state=0)
     table = Table("C", "power", "schedule", "objective over the optimum")
@@ -311,7 +288,3 @@ def main() -> None:
         if wanted == [""] or name in wanted:
             CONSOLE.print(f"{name}: {(show.__doc__ or '').split(' ', 1)[1]}")
             show()
-
-
-if __name__ == "__main__":
-    main()

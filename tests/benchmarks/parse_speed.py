@@ -236,7 +236,3 @@ def main() -> None:
     for n, n_symbols, n_rules in CASES[:2]:
         best, sums = torch_struct_times(other, n, n_symbols, n_rules)
         print(f"{n} words, {n_symbols} symbols: torch-struct's SentCFG best {best:.1f} ms, marginals {sums:.1f} ms")
-
-
-if __name__ == "__main__":
-    main()

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from model_table import tagger
+from ssvm_dsl import StructuredSVM
 
 CONSOLE = Console(width=110)
 
@@ -31,15 +32,8 @@ STATES, LENGTH, EXAMPLES = 100, 200, 1000
 PASSES = 10
 
 
-class Long(Model):
-    """Chains of many states."""
-
-    T = Dim()
-    x = Input(T, 20)
-    y = Label(T, STATES)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+#: Chains of many states.
+Long = tagger(20, STATES)
 
 
 def data() -> tuple[list[Any], list[Any]]:
@@ -87,7 +81,3 @@ def main() -> None:
             first = first or (seconds, weights)
             same = "same bits" if np.array_equal(weights, first[1]) else f"{np.abs(weights - first[1]).max():.1e} off"
             CONSOLE.print(f"{executor:12} {workers:8} {seconds:9.2f} {first[0] / seconds:7.2f} {same:>12}")
-
-
-if __name__ == "__main__":
-    main()

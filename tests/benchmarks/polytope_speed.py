@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from ssvm_dsl import Cost, Dim, Factor, Hamming, Input, Label, Matching, Model, StructuredSVM, chain
+from model_table import tagger
+from ssvm_dsl import Cost, Dim, Factor, Input, Label, Matching, Model, StructuredSVM
 from ssvm_dsl.datasets import link_features, load_alignments, make_chains
 
 #: Sentence pairs, and what is run on so many: (trainer, options, tolerance, most passes).
@@ -50,14 +51,8 @@ class Align(Model):
     loss = Cost(y, [[0, 1], [3, 0]])
 
 
-class Word(Model):
-    """A chain."""
-
-    T = Dim()
-    x, y = Input(T, 5), Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+#: A chain.
+Word = tagger(5, 3)
 
 
 def matching(shape: tuple[int, int], sure: set[tuple[int, int]]) -> NDArray[np.int64]:
@@ -116,7 +111,3 @@ def main() -> None:
     if os.environ.get("SSVM_DATA"):
         console.print(alignment())
     console.print(bundles())
-
-
-if __name__ == "__main__":
-    main()

@@ -62,7 +62,3 @@ def main() -> None:
         print(" | ".join(cells), flush=True)
         table.add_row(*cells)
     Console(width=150).print(table)
-
-
-if __name__ == "__main__":
-    main()

@@ -327,7 +327,3 @@ def main() -> None:
         f"{len(ratios)} cases: median {statistics.median(ratios):.2f}, worst of those that end {max(known):.2f}, "
         f"{sum(ratio > 2.0 for ratio in ratios)} above 2, {late} where auto alone does not end in {MOST:g} s"
     )
-
-
-if __name__ == "__main__":
-    main()

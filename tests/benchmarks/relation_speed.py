@@ -135,7 +135,3 @@ def main() -> None:
         elif n <= 30:
             add(name, "all triangles", *by_plain_model(kind, n, gain))
     Console(width=110).print(table)
-
-
-if __name__ == "__main__":
-    main()

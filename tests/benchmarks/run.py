@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 BENCHMARKS = {
     "ocr": ("ocr_speed", "training, passes beside CRFsuite, decoding, threads, growth, memory on the OCR letters"),

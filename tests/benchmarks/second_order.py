@@ -147,7 +147,3 @@ def main() -> None:
     print(f"heads that only the second has right: {(second & ~first).sum()}, only the first: {(~second & first).sum()}")
     by_sentence = [np.array([one.sum() for one in side], dtype=float) for side in right]
     print(f"chance of such a difference by signs of sentences drawn at random: {chance(*by_sentence[::-1]):.3f}")
-
-
-if __name__ == "__main__":
-    main()

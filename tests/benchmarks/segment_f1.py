@@ -84,7 +84,3 @@ def main() -> None:
             f"{chunk_f1(truth, tags):.4f}", f"{mean_f1(truth, tags):.4f}", f"{count}",
         )  # fmt: skip
     CONSOLE.print(shown)
-
-
-if __name__ == "__main__":
-    main()

@@ -110,7 +110,3 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         visits()
-
-
-if __name__ == "__main__":
-    main()

@@ -49,7 +49,3 @@ def main() -> None:
         mean = float(np.exp(np.mean([np.log(one) for one, _ in factors])))
         table.add_row(name, str(len(factors)), f"{least[0]:.2g}", least[1], f"{mean:.2g}", f"{most[0]:.2g}", most[1])
     CONSOLE.print(table)
-
-
-if __name__ == "__main__":
-    main()

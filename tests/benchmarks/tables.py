@@ -98,7 +98,3 @@ def main() -> None:
             made, seconds = fitted(make, X, y)
             shown.add_row(name, f"{seconds:.1f}", f"{made.score(X, y):.3f}", "-", "-")
         console.print(shown)
-
-
-if __name__ == "__main__":
-    main()

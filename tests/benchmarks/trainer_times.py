@@ -20,8 +20,8 @@ from models import OCR, split_b
 from rich.console import Console
 from rich.table import Table
 
+from model_table import token_tagger
 from ssvm_dsl import (
-    Attributes,
     Cost,
     Dim,
     Factor,
@@ -72,13 +72,7 @@ def letters() -> Problem:
 def chunks() -> Problem:
     """300 sentences: sparse attributes, many more weights than words."""
 
-    class Chunks(Model):
-        T = Dim()
-        words = Attributes(T)
-        y = Label(T, CHUNK_TAGS)
-        emit = Factor(y, features=words)
-        trans = Factor(chain(y))
-        loss = Hamming(y)
+    Chunks = token_tagger(CHUNK_TAGS)
 
     data = load_conll2000().train[:300]
     return Chunks, [chunk_attributes(one.words, one.pos) for one in data], [one.chunks for one in data], 1.0

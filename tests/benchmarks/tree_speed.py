@@ -76,7 +76,3 @@ def main() -> None:
         rates = f"{1e6 / trees:.0f}, {1e6 / projective:.0f}"
         table.add_row(str(length), f"{peer:.1f}", f"{trees:.1f}", f"{trees / peer:.2f}", f"{projective:.1f}", rates)
     Console(width=100).print(table)
-
-
-if __name__ == "__main__":
-    main()

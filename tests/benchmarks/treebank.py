@@ -179,7 +179,3 @@ def best_constant(svm: StructuredSVM, tried: tuple[float, ...], X: list[Any], tr
         found[C] = bracket_scores(trees[cut:], svm.predict(X[cut:])).f1
     print("  F1 on the development part: " + ", ".join(f"C = {C}: {f1:.3f}" for C, f1 in found.items()), flush=True)
     return max(found, key=found.__getitem__)
-
-
-if __name__ == "__main__":
-    main()

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from model_table import graph
 from ssvm_backends.elimination.junction_tree import JunctionTree
-from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.problem_file import read_problem
@@ -72,17 +73,8 @@ def batches() -> None:
         print(f"  {n} binary variables: {', '.join(text)}; looking at {copies} graphs took {1e3 * planned:.1f}")
 
 
-class Joined(Model):
-    """A graph with edge features."""
-
-    N, M = Dim(), Dim()
-    x = Input(N, 8)
-    e = Edges(M, over=N)
-    f = Input(M, 5)
-    y = Label(N, 4)
-    node = Factor(y, features=x)
-    edge = Factor(along(y, e), features=f)
-    loss = Hamming(y)
+#: A graph with edge features.
+Joined = graph(8, 4, 5)
 
 
 def random_graphs(count: int, n: int, m: int, seed: int) -> tuple[list[Any], list[Any]]:
@@ -168,7 +160,3 @@ def main() -> None:
         competition(Path(os.environ["SSVM_DATA"]) / "map" / "pr2014")
     else:
         print("set SSVM_DATA for the partition functions")
-
-
-if __name__ == "__main__":
-    main()

@@ -14,14 +14,9 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 import archives
 from ctrl_c import python_hears_ctrl_c
 from foreign import inside
+from model_table import independent
 from ssvm_dsl import (
     CountingPredictor,
-    Dim,
-    Factor,
-    Hamming,
-    Input,
-    Label,
-    Model,
     StructuredSVM,
     Subsets,
     grid_scores,
@@ -81,12 +76,7 @@ def pressed(svm, X, Y):
 GRID = ("--grid", "C=0.01,0.1,1", "--grid", "tol=0.01")
 
 
-class Word(Model):
-    T = Dim()
-    x = Input(T, 3)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    loss = Hamming(y)
+Word = independent(3, 3)
 
 
 @pytest.fixture

@@ -189,11 +189,13 @@ def test_estimators_with_other_vocabularies_take_turns():
 class Counting:
     """A plug-in with a backend that counts how often it is opened."""
 
+    def __init__(self, **promises):
+        tasks = frozenset({Task.MAP, Task.MARGINALS})
+        self.caps = Caps(tasks=tasks, guarantee=Guarantee.EXACT, topology=Topology.LOOPY, max_arity=2, **promises)
+
     @hookimpl
     def ssvm_backends(self):
-        tasks = frozenset({Task.MAP, Task.MARGINALS})
-        caps = Caps(tasks=tasks, guarantee=Guarantee.EXACT, topology=Topology.LOOPY, max_arity=2)
-        return [BackendSpec("counting", f"{__name__}:Counted", "brute force that counts", caps=caps)]
+        return [BackendSpec("counting", f"{__name__}:Counted", "brute force that counts", caps=self.caps)]
 
 
 class Counted(BruteForce):

@@ -6,12 +6,12 @@ import copy
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_shared_shapes import Counted, Counting
 
 import model_table
 from counted_calls import calls_of
@@ -29,25 +29,19 @@ from ssvm_dsl import (
     Label,
     Latent,
     Model,
-    Standardized,
     StructuredSVM,
     along,
     chain,
     cross,
 )
-from ssvm_dsl.compiler import ground, prepared
-from ssvm_dsl.compiler.footprint import footprint
-from ssvm_dsl.compiler.inputs import read_examples
-from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler import ground
 from ssvm_dsl.compiler.prepared import ShapeCache
 from ssvm_dsl.errors import PluginError, SsvmError
-from ssvm_dsl.ir import Caps, Guarantee, Topology
 from ssvm_dsl.lang.model import as_model
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.fitted import Fitted
-from ssvm_dsl.plugin_api import BackendSpec, hookimpl
-from ssvm_dsl.registry import register, registry
-from ssvm_dsl.testing.brute_force import BruteForce
+from ssvm_dsl.registry import register
+from toy_backends import registered
 
 
 class Tagged(Model):
@@ -150,16 +144,6 @@ def asked(svm, way, X, known):
         return f"{type(err).__name__}: {err}"
 
 
-@contextmanager
-def registered(plugin):
-    """Register a plug-in object, and forget it again afterwards."""
-    try:
-        register(plugin, "toys")
-        yield
-    finally:
-        registry.cache_clear()
-
-
 MAKERS = {Tagged: tagged, Graph: graph, Word: word}
 WAYS = st.sampled_from(["predict", "bounds", "kbest", "marginals", "given", "score"])
 CALLS = st.lists(st.tuples(WAYS, st.lists(st.integers(1, 3), min_size=1, max_size=6)), min_size=2, max_size=5)
@@ -199,18 +183,6 @@ def test_a_prediction_of_a_known_shape_is_few_python_calls(model, example):
     assert n <= 290
 
 
-@pytest.mark.parametrize("model", model_table.TEMPLATES)
-@pytest.mark.parametrize("labelled", [False, True])
-def test_the_quick_bound_of_memory_is_one(model, labelled):
-    X, _, _, _ = model_table.make_data(model, 9, seed=5, ragged=(1, 4))
-    declaration = model.declaration
-    examples = read_examples(declaration, X, judged=labelled)
-    needed = footprint(declaration, examples, Layout.of(declaration, examples), labelled, with_attributes=False).needed
-    known = ShapeCache(declaration)
-    for _ in range(2):
-        assert known.needed_at_most(examples, labelled) >= needed
-
-
 class Hidden(Model):
     """A latent state of each position, which is completed in rounds."""
 
@@ -246,43 +218,6 @@ def trained(svm, X, Y, way):
     return [svm.coef_.copy(), report.primal, report.dual, report.n_oracle_calls]
 
 
-@pytest.mark.parametrize(("model", "way"), [(Word, "fit"), (Graph, "fit"), (Hidden, "fit"), (Word, "partial_fit")])
-@settings(max_examples=5)
-@given(seed=st.integers(0, 2**16), batches=st.lists(st.integers(0, 2), min_size=3, max_size=5))
-def test_fits_do_not_depend_on_what_was_met_before(model, way, seed, batches):
-    rng = np.random.default_rng(seed)
-    data = [some(rng, model, n) for n in (4, 6, 5)]
-    options = {"max_passes": 6, "random_state": 0, "n_threads": 1, "trainer": TRAINERS[way]}
-    options |= {"latent_options": {"rounds": 2}} if model is Hidden else {}
-    kept, forgetful = StructuredSVM(model, **options), StructuredSVM(model, **options)
-    for which in batches:
-        X, Y = data[which]
-        forgetful.set_params(model=unmet(model))
-        assert equal(trained(kept, X, Y, way), trained(forgetful, X, Y, way))
-        assert equal(kept.predict(X), fresh(kept).predict(X))
-
-
-def test_a_model_that_is_changed_is_laid_out_again():
-    rng = np.random.default_rng(3)
-    X, Y = some(rng, Word, 5)
-    svm = StructuredSVM(Word, max_passes=4, n_threads=1, random_state=0)
-    trained(svm, X, Y, "fit")
-
-    class Scaled(Word):
-        T = Dim()
-        x = Input(T, 2)
-        y = Label(T, "abc")
-        emit = Factor(y, features=Standardized(x))
-        trans = Factor(chain(y))
-        loss = Hamming(y)
-
-    for _ in range(2):
-        svm.set_params(model=Scaled)
-        found = trained(svm, X, Y, "fit")
-        assert equal(found, trained(StructuredSVM(Scaled, max_passes=4, n_threads=1, random_state=0), X, Y, "fit"))
-        X = [3.0 * x for x in X]  # what a feature learnt from others does not stay
-
-
 def test_copies_of_a_model_have_met_nothing_and_pickles_are_not_larger():
     rng = np.random.default_rng(0)
     svm = fresh(estimator(Word, [word(rng, 3)], [["a"] * 3], rng))
@@ -302,22 +237,6 @@ def test_copies_of_a_model_have_met_nothing_and_pickles_are_not_larger():
                  grounded.parameters.scores(svm.coef_).node)
 
 
-def test_shapes_are_bounded_by_number_and_bytes(monkeypatch):
-    rng = np.random.default_rng(0)
-    svm = fresh(estimator(Word, [word(rng, 3)], [["a"] * 3], rng))
-    monkeypatch.setattr(prepared, "MOST", 3)
-    for n in range(1, 8):
-        svm.predict([word(rng, n)])
-    assert len(shapes(svm.model)) == 3
-    monkeypatch.setattr(prepared, "BYTES", 5.0 * prepared.OBJECTS)
-    svm.predict([word(rng, 20)])
-    assert 0.0 < shapes(svm.model).n_bytes <= 5.0 * prepared.OBJECTS
-    before = len(shapes(svm.model))
-    monkeypatch.setattr(prepared, "BYTES", 1.0)
-    svm.predict([word(rng, 21)])
-    assert len(shapes(svm.model)) == before
-
-
 def test_other_settings_and_weights_are_heard_of():
     rng = np.random.default_rng(0)
     svm, X = estimator(Word, [word(rng, 3)], [["a"] * 3], rng), [word(rng, 4)]
@@ -332,35 +251,16 @@ def test_other_settings_and_weights_are_heard_of():
     assert equal(svm.predict(X), fresh(svm).predict(X))
 
 
-class Forgetful:
-    """A plug-in with a backend that counts how often it is opened."""
-
-    def __init__(self, **caps):
-        self.caps = Caps(guarantee=Guarantee.EXACT, topology=Topology.LOOPY, max_arity=2, **caps)
-
-    @hookimpl
-    def ssvm_backends(self):
-        return [BackendSpec("counted", f"{__name__}:Counted", "brute force that counts", caps=self.caps)]
-
-
-class Counted(BruteForce):
-    opened = 0
-
-    def open(self, program, options):
-        type(self).opened += 1
-        return super().open(program, options)
-
-
 @pytest.mark.parametrize(("promises", "opened"), [({}, 1), ({"deterministic": False}, 3), ({"thread_safe": False}, 3)])
 def test_sessions_stay_open_where_answers_depend_on_nothing_before(promises, opened):
     rng = np.random.default_rng(0)
-    svm = fresh(estimator(Word, [word(rng, 3)], [["a"] * 3], rng)).set_params(backend="counted")
+    svm = fresh(estimator(Word, [word(rng, 3)], [["a"] * 3], rng)).set_params(backend="counting")
     Counted.opened = 0
-    with registered(Forgetful(**promises)):
+    with registered(Counting(**promises)):
         for _ in range(3):
             svm.predict([word(rng, 4)])
         assert Counted.opened == opened
-        register(Forgetful(**promises), "toys")  # a cell that is run again
+        register(Counting(**promises), "toys")  # a cell that is run again
         svm.predict([word(rng, 4)])
         assert Counted.opened == opened + 1
     with pytest.raises(PluginError):
@@ -373,26 +273,16 @@ def test_fits_of_known_shapes_open_no_session_again(model, way, opened):
     X, Y = some(np.random.default_rng(1), model, 12)
     options = {"latent_options": {"rounds": 4, "restarts": 2}} if model is Hidden else {}
     svm = StructuredSVM(
-        model, backend="counted", max_passes=4, n_threads=1, random_state=0, trainer=TRAINERS[way], **options
+        model, backend="counting", max_passes=4, n_threads=1, random_state=0, trainer=TRAINERS[way], **options
     )
     Counted.opened = 0
-    with registered(Forgetful()):
+    with registered(Counting()):
         trained(svm, X, Y, way)
         assert Counted.opened == opened
         if model is Word:
             trained(svm, [-x for x in X], Y, way)
             trained(clone(svm).set_params(C=0.3), X, Y, way)  # another estimator of the same model
             assert Counted.opened == opened
-
-
-def test_what_a_time_limit_left_out_of_a_plan_is_looked_at_again():
-    rng = np.random.default_rng(0)
-    svm = fresh(estimator(Tagged, [tagged(rng, 3)], [np.zeros(3, int)], rng))
-    X = [tagged(rng, 4)]
-    svm.predict(X, time_limit=60.0)
-    assert not ground(svm.model, X, fitted={}).kept.opened
-    svm.predict(X)
-    assert ground(svm.model, X, fitted={}).kept.opened
 
 
 def test_one_estimator_is_used_from_several_threads():

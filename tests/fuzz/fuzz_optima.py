@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from optima import Reference
-from random_models import Drawn, draw
+from random_models import draw
 
+from optima import Reference
+from small import Data
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
 from ssvm_dsl.ir.loss import ADDITIVE
@@ -49,7 +50,7 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
     return sum(compare(reference, optimum, one, options_of(one, rng), rng) for one in picked)
 
 
-def suits(data: Drawn, risk: str) -> bool:
+def suits(data: Data, risk: str) -> bool:
     """Return whether a risk is for the model and its loss."""
     if risk in SUMS:
         return data.kind == "single" and data.grounded.loss.kind in (ADDITIVE, "zero-one")

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from fuzz_optima import refused, suits, table
-from optima import Reference
-from random_models import Drawn, draw
+from random_models import draw
 
+from optima import Reference
+from small import Data
 from ssvm_dsl import StructuredSVM, regularization_path
 from ssvm_dsl.errors import NoBackendError, TrainingError
 
@@ -56,7 +57,7 @@ def strange(rng: np.random.Generator) -> list[float]:
     return [1e-12, 1e12, *(float(10.0**e) for e in rng.uniform(-4, 4, size=3)), *(10.0 ** rng.uniform(-12, 12, size=2))]
 
 
-def followed(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
+def followed(made: StructuredSVM, data: Data, rng: np.random.Generator) -> int:
     """Follow a path: points cover the interval, and each is as good as it says."""
     first = float(10.0 ** rng.uniform(*((-4, 1) if rng.random() < 0.8 else (-12, 9))))
     last = first * float(10.0 ** rng.choice([0.0, 0.5, 2.0, 6.0]))
@@ -77,7 +78,7 @@ def followed(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
     return tried
 
 
-def certified(fitted: StructuredSVM, data: Drawn, at: list[float], most: float = np.inf) -> int:
+def certified(fitted: StructuredSVM, data: Data, at: list[float], most: float = np.inf) -> int:
     """Compare certified gaps with what the optimum allows: ``objective - optimum <= gap * objective``."""
     w = data.flat(fitted.weights_)
     for C in at:

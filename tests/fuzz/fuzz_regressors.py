@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from fuzz_optima import SURE
-from optima import Reference
-from random_models import Drawn, draw
+from random_models import draw
 
 import naive
+from optima import Reference
+from small import Data
 from ssvm_dsl import StructuredRegressor
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError
 from ssvm_dsl.inference.planning.plans import Plan
@@ -49,7 +50,7 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
     return 1
 
 
-def values_of(data: Drawn, rng: np.random.Generator) -> np.ndarray:
+def values_of(data: Data, rng: np.random.Generator) -> np.ndarray:
     """Return values of every size: scores of true weights, or nothing that a score could be."""
     n, w = len(data.X), rng.normal(size=len(data.scale))
     kind = rng.integers(6)
@@ -92,7 +93,7 @@ def is_exact(plan: Plan) -> bool:
     return all(one.caps.guarantee is Guarantee.EXACT for one in specs)
 
 
-def predicts(made: StructuredRegressor, data: Drawn) -> None:
+def predicts(made: StructuredRegressor, data: Data) -> None:
     """A prediction is the score of the best labelling, that of the labelling that is given with it."""
     w, found = data.flat(made.weights_), made.predict(data.X)
     labels = made.predict_labels(data.X)
@@ -111,7 +112,7 @@ def predicts(made: StructuredRegressor, data: Drawn) -> None:
         assert made.score(data.X, found) == 1.0
 
 
-def refuses_nonsense(made: StructuredRegressor, data: Drawn, values: np.ndarray) -> None:
+def refuses_nonsense(made: StructuredRegressor, data: Data, values: np.ndarray) -> None:
     """What is no value for each example is refused, and named."""
     n, broken = len(values), values.copy()
     broken[-1] = np.nan

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 from fuzz_optima import refused, suits, table
-from optima import Reference
-from random_models import Drawn, draw, draw_data
+from random_models import draw, draw_data
 from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
+from optima import Reference
+from small import Data
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError, SsvmError, TrainingError
 from ssvm_dsl.inference import batch
@@ -71,14 +72,14 @@ def numbers(made: StructuredSVM, X: list[Any]) -> tuple[Any, ...]:
     return made.coef_.tobytes(), np.array(told[:4]).tobytes(), told[4:], made.best_score(X).tobytes()
 
 
-def threads(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
+def threads(made: StructuredSVM, data: Data, rng: np.random.Generator) -> int:
     """Nothing depends on the number of threads."""
     found = {n: numbers(made.set_params(n_threads=n).fit(data.X, data.Y, data.weight), data.X) for n in THREADS}
     assert len(set(found.values())) == 1, {n: one[1:3] for n, one in found.items()}
     return len(THREADS) - 1
 
 
-def warm(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
+def warm(made: StructuredSVM, data: Data, rng: np.random.Generator) -> int:
     """A fit that goes on from weights never returns worse ones; it refuses those of another model."""
     made.set_params(warm_start=True).fit(data.X, data.Y, data.weight)
     for _ in range(3):
@@ -109,15 +110,15 @@ def warm(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
     return 4
 
 
-def part(data: Drawn, keep: Any) -> Drawn:
+def part(data: Data, keep: Any) -> Data:
     """Return some of the examples; at least one of them counts."""
     weight = None if data.weight is None else data.weight[keep]
     weight = weight if weight is None or weight.any() else None
-    chosen = {name: [getattr(data, name)[i] for i in keep] for name in ("X", "Y", "inputs", "labels", "planes")}
+    chosen = {name: [getattr(data, name)[i] for i in keep] for name in ("X", "Y", "inputs", "labels", "ignored")}
     return replace(data, weight=weight, **chosen)
 
 
-def validation(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
+def validation(made: StructuredSVM, data: Data, rng: np.random.Generator) -> int:
     """The weights with the best score that was seen are returned, and the score is theirs."""
     X, Y, _, _ = draw_data(rng, data.model, data.kind, 5)
     made.set_params(patience=int(rng.integers(1, 4)), tol=0.0)
@@ -134,7 +135,7 @@ def validation(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> in
     return 2
 
 
-def streams(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
+def streams(made: StructuredSVM, data: Data, rng: np.random.Generator) -> int:
     """A stream is the same after copies, with any number of threads, and after batches that were refused."""
     made.set_params(trainer=str(rng.choice(STREAMS)), risk="margin", n_threads=1)
     other, at = clone(made).set_params(n_threads=3), 0
@@ -160,7 +161,7 @@ def streams(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
     return len(sizes)
 
 
-def copies(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
+def copies(made: StructuredSVM, data: Data, rng: np.random.Generator) -> int:
     """Copies answer as the original does, and a clone learns the same."""
     made.set_params(n_threads=1).fit(data.X, data.Y, data.weight)
     expected = numbers(made, data.X)
@@ -175,7 +176,7 @@ def copies(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
     return 5
 
 
-def at_once(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
+def at_once(made: StructuredSVM, data: Data, rng: np.random.Generator) -> int:
     """Fits and predictions in threads of their own do not disturb each other, or the process."""
     expected = numbers(made.fit(data.X, data.Y, data.weight), data.X)
     before = sorted((one["filepath"], one["num_threads"]) for one in threadpool_info())
@@ -197,7 +198,7 @@ def at_once(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
     return 4
 
 
-def elsewhere(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
+def elsewhere(made: StructuredSVM, data: Data, rng: np.random.Generator) -> int:
     """Another process, begun anew or forked from this one, learns and predicts the same."""
     expected = numbers(made.fit(data.X, data.Y, data.weight), data.X)
     sent = pickle.dumps((made, data.X, data.Y, data.weight))

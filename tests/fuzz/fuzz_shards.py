@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from fuzz_optima import check, refused, suits, table
-from optima import Reference
 from random_models import draw
 
+from optima import Reference
 from ssvm_dsl import StructuredSVM, register
 from ssvm_dsl.errors import NoBackendError, OptionError, OutOfTime, TrainingError
 from ssvm_dsl.plugin_api import ExecutorSpec, Option, hookimpl, time_left

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import model_table
-import naive
+from small import Case, Data
 from ssvm_dsl import (
     ANTISYMMETRIC,
     POTTS,
@@ -27,7 +26,6 @@ from ssvm_dsl import (
     complete,
     cross,
     grid,
-    ground,
     pairs,
 )
 
@@ -166,57 +164,6 @@ def _loss(rng: Any, y: Any, additive: bool) -> Any:
     return choices[rng.integers(len(choices))]
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A model with data, how it is to be fitted, and all its labellings.
-
-    ``planes`` holds for each example (losses, psi) of all labellings: ``max_y losses[y] - psi[y] . w`` is the risk
-    ``margin``; the first coordinates of w are those of the first factor in the shape users see, and so on.
-    """
-
-    kind: str
-    model: Any
-    X: list[Any]
-    Y: list[Any]
-    inputs: list[dict[str, Any]]
-    labels: list[dict[str, Any]]
-    C: float
-    weight: np.ndarray | None
-    regularization: dict[str, float] | None
-    grounded: Any
-    shapes: dict[str, tuple[int, ...]]
-    planes: list[tuple[np.ndarray, np.ndarray]]
-
-    def spread(self, by_name: dict[str, Any], default: Any) -> np.ndarray:
-        """Return one number for each factor's weights, laid out as w is."""
-        parts = [np.full(int(np.prod(shape)), by_name.get(name, default)) for name, shape in self.shapes.items()]
-        return np.concatenate(parts)
-
-    @property
-    def scale(self) -> np.ndarray:
-        """Relative regularisation of each weight."""
-        return self.spread(self.regularization or {}, 1.0)
-
-    @property
-    def nonneg(self) -> np.ndarray:
-        """Which weights are not negative."""
-        return self.spread({f.name: f.nonneg for f in self.model.declaration.factors}, False).astype(bool)
-
-    @property
-    def s(self) -> np.ndarray:
-        """Weight of each example."""
-        return np.ones(len(self.X)) if self.weight is None else self.weight
-
-    def flat(self, weights: Any) -> np.ndarray:
-        """Return the weights users see, one after the other."""
-        return np.concatenate([np.ravel(weights[name]) for name in self.shapes])
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What an estimator needs to minimise the objective."""
-        return {"C": self.C, "regularization": self.regularization}
-
-
 def draw_model(rng: Any, kind: str, additive: bool) -> Any:
     """Return a random model of a kind."""
     m = ModelBuilder("Random")
@@ -242,8 +189,8 @@ def draw_data(rng: Any, model: Any, kind: str, n: int) -> tuple[list[Any], list[
     return X, [model_table.user_labels(model, one) for one in labels], inputs, labels
 
 
-def draw(rng: Any, kind: str | None = None, additive: bool | None = None, n: int | None = None) -> Drawn:
-    """Return a random model with data."""
+def draw(rng: Any, kind: str | None = None, additive: bool | None = None, n: int | None = None) -> Data:
+    """Return a random model with data; ``kind`` is the tag of its case."""
     kind = kind or list(KINDS)[rng.integers(len(KINDS))]
     model = draw_model(rng, kind, bool(rng.random() < 0.7) if additive is None else additive)
     n = n or int(rng.integers(1, 6))
@@ -253,9 +200,7 @@ def draw(rng: Any, kind: str | None = None, additive: bool | None = None, n: int
         weight[0] = 1.0
     names = [f.name for f in model.declaration.factors if f.tie is None]
     scales = [0.1, 1.0, 3.0, 0.0] if rng.random() < 0.2 else [0.1, 1.0, 3.0]
-    scaled = {name: float(rng.choice(scales)) for name in names} if rng.random() < 0.4 else None
-    grounded = ground(model, X, Y)
-    shapes = naive.whole_shapes(grounded)
-    planes = [naive.all_planes(model.declaration, x, y, grounded.fitted, shapes) for x, y in zip(inputs, labels)]
+    scaled = {name: float(rng.choice(scales)) for name in names} if rng.random() < 0.4 else {}
     C = float(f"{10.0 ** rng.uniform(*((-2, 1.3) if rng.random() < 0.8 else (-8, 4))):.3g}")
-    return Drawn(kind, model, X, Y, inputs, labels, C, weight, scaled, grounded, shapes, planes)
+    known = [{name: np.zeros(np.shape(states), bool) for name, states in one.items()} for one in labels]
+    return Data(Case(model, n, C, regularization=scaled, tag=kind), X, Y, inputs, labels, known, weight)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession
-from ssvm_dsl.ir import Limits, Question, Task, Theta, Topology
+from ssvm_dsl.ir import Limits, Question, Task, Topology
 from ssvm_dsl.ir.analysis import chunks
-from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share
 from ssvm_dsl.testing import open_session
 from ssvm_dsl.testing.problems import Recipe, random_theta, seeded
 
@@ -66,44 +65,6 @@ def test_portions_answer_like_the_whole(backend, task, seed, monkeypatch):
         np.testing.assert_allclose(found.marginals.node, whole.marginals.node)
         for mine, other in zip(found.marginals.tables, whole.marginals.tables, strict=True):
             np.testing.assert_allclose(mine, other)
-
-
-def test_a_large_batch_of_distinct_shapes_is_no_case_for_portions(small):
-    program, _ = batch(0)
-    assert chunk_share(program) < 1.0
-    assert chunk_share(program.representatives) == 1.0
-    chains, _ = batch(0, Recipe(topology=Topology.CHAIN, max_variables=5, tied=True))
-    assert chunk_share(chains) == 1.0
-
-
-def test_portions_of_the_same_shapes_have_the_same_structure(small):
-    recipe = Recipe(topology=Topology.LOOPY, n_examples=1, max_variables=5, density=1.0)  # a table for each factor
-    few = seeded(recipe, 1).program
-    program = few.take(np.zeros(30, np.int64))
-    assert program.n_examples == 30
-    first, second = (Chunk.of(program, np.arange(lo, lo + 5)) for lo in (0, 20))
-    assert first.key() == second.key()
-    theta = random_theta(np.random.default_rng(0), program, recipe)
-    part = second.theta(theta, np.arange(20, 25))
-    for mine, whole, given, all_of in zip(
-        second.program.groups, program.groups, part.tables, theta.tables, strict=True
-    ):
-        np.testing.assert_array_equal(given[mine.table], all_of[whole.table_rows(np.arange(20, 25))])
-
-
-def test_tables_of_examples_are_copied_for_their_portion(small):
-    few = seeded(Recipe(topology=Topology.LOOPY, n_examples=6, max_variables=4, same_card=True, density=1.0), 3).program
-    program = few.take(np.tile(np.arange(6), 4))
-    theta = random_theta(np.random.default_rng(1), program, RECIPE)
-    for ids in (np.array([3, 1, 9]), np.array([5]), np.arange(24)):
-        chunk = Chunk.of(program, ids)
-        chunk.program.validate()
-        part = chunk.theta(theta, ids)
-        assert isinstance(part, Theta)
-        for mine, whole, given, all_of in zip(
-            chunk.program.groups, program.groups, part.tables, theta.tables, strict=True
-        ):
-            np.testing.assert_array_equal(given[mine.table], all_of[whole.table_rows(ids)])
 
 
 def test_messages_are_kept_from_call_to_call(small):

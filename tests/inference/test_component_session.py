@@ -8,12 +8,11 @@ import pytest
 from combinations import crossed
 from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.inference.component_session import ComponentSession
-from ssvm_dsl.inference.planning.components import by_component, component_groups, component_roots
+from ssvm_dsl.inference.planning.components import component_groups
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Program, Question, Stop, Task, Theta, Topology
-from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.problems import Recipe, seeded
@@ -91,24 +90,6 @@ def test_auto_gives_parts_to_different_backends():
     solution = session.solve(Question(theta, limits=Limits(time=20.0, progress=lambda *state: told.append(state))))
     assert solution.optimal().all()
     assert told == [] or np.isfinite(told[-1]).all()
-
-
-def test_one_kind_is_not_split():
-    program = seeded(Recipe(max_arity=2, density=1.0, max_variables=5), 3).program
-    assert len(component_groups(program)) == 1
-    assert plan_program(program, program_need(program)).components == ()
-
-
-def test_components_keep_the_order_of_examples():
-    problem = mixed_problem(1)
-    whole = by_component(problem.program, component_roots(problem.program))
-    assert (np.diff(whole.example) >= 0).all()
-    np.testing.assert_array_equal(np.sort(whole.variables), np.arange(problem.program.n_variables))
-    owner = np.repeat(np.arange(problem.program.n_examples), np.diff(problem.program.var_ptr))
-    np.testing.assert_array_equal(
-        owner[whole.variables], np.repeat(whole.example, np.diff(whole.program.var_ptr))
-    )
-    assert pointers(np.diff(whole.program.var_ptr))[-1] == problem.program.n_variables
 
 
 @pytest.mark.parametrize("task", [Task.MAP, Task.MARGINALS])

@@ -14,16 +14,10 @@ from model_table import few_tagger
 from ssvm_dsl import Cost, Factor, Input, Label, Model, StructuredSVM, ground
 from ssvm_dsl.deadline import Deadline, pause, within
 from ssvm_dsl.errors import BackendFault, OptionError, OutOfTime, TooLargeError
-from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession
-from ssvm_dsl.inference.chunked import ChunkedSession
-from ssvm_dsl.inference.component_session import ComponentSession
-from ssvm_dsl.inference.foreign import ForeignSession, answer_of_oracle, pass_messages
+from ssvm_dsl.inference.foreign import answer_of_oracle, pass_messages
 from ssvm_dsl.inference.planned import ABILITY_OF
-from ssvm_dsl.inference.planning.components import component_groups
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.inference.unopened import StartingSession, UnplannedSession
 from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
@@ -225,42 +219,6 @@ def test_for_every_ability_a_crash_is_the_fault_of_the_backend(name, bundled):
         ask(opened(known, name, "strange"), name)
 
 
-class Noting:
-    """A backend whose session notes which of its abilities was called with how many things, and offers nothing."""
-
-    def __init__(self):
-        self.calls = []
-
-    def open(self, program, options):
-        def call(name):
-            return lambda *given: self.calls.append((name, len(given)))
-
-        return SimpleNamespace(**{name: call(name) for name in ABILITY_OF})
-
-
-#: What stands in front of a backend's session, and what it does not pass on: scores of other programs.
-ADAPTERS = {
-    ForeignSession: (lambda one: ForeignSession(one.open(PROGRAM, {}), PROGRAM, BackendFault, "it", set()), ()),
-    ChunkedSession: (lambda one: ChunkedSession(one, PROGRAM, {}), ()),
-    BridgedSession: (
-        lambda one: BridgedSession(one.open(PROGRAM, {}), ()),
-        ("expect", "slope", "dual_bound", "compiled", "compiled_messages"),
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", ADAPTERS)
-@pytest.mark.parametrize("name", [name for name in ABILITY_OF if name != "solve"])
-def test_what_adapts_questions_passes_every_ability_on(kind, name):
-    noting = Noting()
-    make, withheld = ADAPTERS[kind]
-    method = getattr(make(noting), name, None)
-    assert (method is None) == (name in withheld)
-    if method is not None:
-        assert method(*given(name)) is None
-        assert noting.calls == [(name, len(given(name)))]
-
-
 @WHO
 @WHAT
 def test_what_estimators_ask_reaches_the_backend(name, bundled):
@@ -274,23 +232,6 @@ def given(name):
     """What goes with a question, for each ability."""
     with_it = {"best_by_count": [TABLES], "expect": [np.ones(N), np.zeros(PROGRAM.n_states), list(THETA.tables)]}
     return [] if name.startswith("compiled") else [question_of(name), *with_it.get(name, [])]
-
-
-@pytest.mark.parametrize("kind", [StartingSession, UnplannedSession, ComponentSession])
-@pytest.mark.parametrize("name", [name for name in ABILITY_OF if name != "solve"])
-def test_what_nobody_is_behind_of_is_not_offered(kind, name):
-    parts = tuple(Plan("brute-force", "", "") for _ in component_groups(PROGRAM))
-    session = {
-        StartingSession: lambda: StartingSession("chain", PROGRAM),
-        UnplannedSession: lambda: UnplannedSession(PROGRAM, None, None),
-        ComponentSession: lambda: ComponentSession(Plan("", "", "", components=parts), PROGRAM, registry()),
-    }[kind]()
-    if kind is UnplannedSession and name == "best_by_count":  # which cannot be gone without
-        with pytest.raises(OutOfTime):
-            session.best_by_count(*given(name))
-        return
-    assert getattr(session, name)(*given(name)) is None
-    assert not session.abilities
 
 
 def test_a_strangers_backend_answers_behind_a_bridge():

@@ -11,7 +11,7 @@ import pytest
 from ssvm_dsl.errors import BackendFault, InfeasibleError, NoBackendError, OptionError, PluginError, TooLargeError
 from ssvm_dsl.inference.planning.candidates import consider
 from ssvm_dsl.inference.planning.planner import plan, tasks_for_training
-from ssvm_dsl.inference.planning.plans import Candidate, Plan
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Caps, CountTables, Guarantee, Need, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl, program_need
@@ -491,27 +491,3 @@ def test_what_there_is_to_know_of_the_chosen_backend_is_in_the_reason_and_is_sto
     stored = made.summary()
     assert stored["candidates"]["lp"].startswith("fits; fractional solutions are rounded")
     assert Plan.of_summary(stored).candidates[0].reasons == made.candidates[0].reasons
-
-
-def test_sizes_are_rounded_up_by_little_for_planning():
-    small = Need(n_examples=1, n_variables=63, n_factors=0, n_slots=64, n_shapes=1)
-    assert small.rounded() == small
-    for n in [65, 100, 127, 128, 129, 7600, 10**6 + 1, 2**50 + 1]:
-        found = Need(n_variables=n).rounded().n_variables
-        assert n <= found <= n * 33 / 32
-
-
-def test_what_a_plan_depends_on_is_the_memory_of_its_backend_and_of_faster_ones():
-    own = Candidate("own", True, 1.0, (), seconds=1.0, n_bytes=1e6)
-    huge = Candidate("huge", True, 2.0, (), seconds=2.0, n_bytes=1e9)
-    faster = replace(huge, ok=False, seconds=0.5)  # fits once more memory is free
-    unknown = replace(faster, seconds=np.nan)
-
-    def depends(*candidates, chosen=own):
-        return chosen.plan("", "", candidates, {}, relaxed=False).depends_on_memory
-
-    assert not depends(own)
-    assert not depends(own, huge)
-    assert depends(own, faster)
-    assert depends(own, unknown)
-    assert depends(own, huge, chosen=huge)

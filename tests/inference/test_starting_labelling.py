@@ -7,14 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ssvm_constraints import matching
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting import labelling
 from ssvm_dsl.inference.starting.fill_in import trivial_bound
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.ir import ConstraintGroup, Group, Program, Question, Task, Theta, pointers
 from ssvm_dsl.ir.constraints import broken_constraints
-from ssvm_dsl.plugin_api import ConstraintScores, score_labels
+from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.kind_problems import VARIED, kind_problem
@@ -58,40 +57,6 @@ def test_kinds_know_a_labelling_wherever_there_is_one(kind, monkeypatch):
         missed += int(((best > -np.inf) & (found == -np.inf)).sum())
     assert feasible > 30
     assert missed == 0
-
-
-@pytest.mark.parametrize("n_variables", [0, 1, 7])
-def test_literals_that_need_no_look_up_say_the_same_in_any_order(n_variables):
-    rng = np.random.default_rng(n_variables)
-    ptr, ones = 2 * np.arange(n_variables + 1), np.ones(n_variables, np.int32)
-    order, none = rng.permutation(n_variables)[::-1], np.zeros(n_variables, dtype=bool)
-    for _ in range(20):
-        score = rng.choice([0.0, 1.0, -2.0, -np.inf], 2 * n_variables)
-        score[2 * np.arange(n_variables) + rng.integers(2, size=n_variables)] = 0.5  # a state is left
-        true = rng.random(n_variables) < 0.5
-        plain = ConstraintScores(np.arange(n_variables), ones, none, ptr, score)
-        other = ConstraintScores(order, ones, none, ptr, score)
-        assert np.array_equal(plain.gain[order], other.gain)
-        found, expected = plain.labels(true), other.labels(true[order])
-        assert (found is None) == (expected is None)
-        assert found is None or (found.tolist() == expected.tolist() and found.dtype == expected.dtype)
-
-
-@pytest.mark.parametrize("most", [1, 2])
-def test_greedy_matchings_do_not_depend_on_how_many_literals_are_looked_at_together(most, monkeypatch):
-    rng, (n_rows, n_cols) = np.random.default_rng(most), (9, 7)
-    row, col = (one.ravel() for one in np.indices((n_rows, n_cols)))
-    for at_a_time in (1, 4, 1000):
-        monkeypatch.setattr(matching, "AT_A_TIME", at_a_time)
-        gain = rng.choice([-1.0, 0.5, 1.0, 2.0, 3.0], row.size)
-        least, limit = ((np.full(n_rows, one), np.full(n_cols, one)) for one in (0, most))
-        places = matching.Places(row, col, gain, least, limit)
-        expected = np.zeros(row.size, dtype=bool)
-        for l in np.argsort(-gain, kind="stable"):
-            taken = expected & ((row == row[l]) | (col == col[l]))
-            fits = max((taken & (row == row[l])).sum(), (taken & (col == col[l])).sum()) < most
-            expected[l] = fits and gain[l] > 0.0
-        assert (matching._greedy(places) == expected).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from ssvm_dsl.inference.threads import Threads
@@ -15,19 +13,6 @@ def test_results_are_in_order(n_threads, n_parts):
     threads = Threads(n_threads)
     for run in (threads.map, threads.share):
         assert run(lambda part: part**2, range(n_parts)) == [k**2 for k in range(n_parts)]
-    threads.close()
-
-
-def test_the_caller_takes_the_last_part():
-    threads, who = Threads(2), {}
-
-    def note(part):
-        who[part] = threading.get_ident()
-
-    threads.share(note, range(3))
-    assert [part for part in range(3) if who[part] == threading.get_ident()] == [2]
-    threads.map(note, range(3))
-    assert threading.get_ident() not in who.values()
     threads.close()
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import fresh
 from own_compiler import own_compiler
-from ssvm_dsl.kernels.compiling import code_key
-from ssvm_dsl.kernels.compiling.code_store import Lock
 
 pytestmark = own_compiler
 
@@ -125,24 +121,6 @@ def test_a_full_disk_is_said_once(ask):
     assert ask(top=FULL) == ["1"]
 
 
-def test_processes_wait_for_each_other(tmp_path):
-    lock = Lock(tmp_path / "lock")
-    code = "from ssvm_dsl.kernels.compiling.code_store import Lock; from pathlib import Path\nimport os, time\n"
-    code += f"lock = Lock(Path({str(lock.path)!r})); print(lock.take(), flush=True); time.sleep(100)"
-    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    try:
-        assert other.stdout.readline().strip() == "True"
-        assert not lock.take()
-    finally:
-        other.kill()
-        other.wait()
-        other.stdout.close()
-    assert lock.take()  # a process that was killed holds nothing
-    assert not Lock(lock.path).take()
-    lock.release()
-    assert not lock.path.exists()
-
-
 SLOW = """
 import sys, time
 from ssvm_dsl.kernels.compiling import code_store
@@ -189,46 +167,3 @@ def test_a_part_is_compiled_by_one_process_of_two(tmp_path, monkeypatch):
             time.sleep(0.01)
     said = [process.communicate(timeout=120)[0].split() for process in running]
     assert said == [["compiles", "leaf"], []]
-
-
-def test_what_cannot_be_described_has_no_key():
-    odd = object()
-
-    def reads():
-        return odd
-
-    with pytest.raises(code_key.NoKey):
-        code_key.digest(reads)
-
-
-def test_digests_tell_constants_apart():
-    def made(value):
-        return lambda: value
-
-    values = [
-        1,
-        1.0,
-        True,
-        "1",
-        None,
-        (1, 2),
-        (2, 1),
-        np.float32(1),
-        np.arange(3),
-        np.arange(4),
-        np.dtype("i4"),
-        np.sum,
-    ]
-    assert len({code_key.digest(made(value)) for value in values}) == len(values)
-    assert code_key.digest(made(np.arange(3))) == code_key.digest(made(np.arange(3)))
-    assert code_key.options_text({"b": {"x", "y"}, "a": 1}) == code_key.options_text({"a": 1, "b": {"y", "x"}})
-
-
-def test_another_process_finds_the_same_digests():
-    code = "from ssvm_dsl.kernels.compiling import code_key; from ssvm_dsl.kernels.scoring import score_example as f\n"
-    code += "print(code_key.digest(f.py_func))"
-    told = set()
-    for seed in ("1", "2"):
-        env = {**os.environ, "PYTHONHASHSEED": seed}
-        told.add(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout)
-    assert len(told) == 1

@@ -142,28 +142,8 @@ def test_it_is_not_started_where_it_would_not_help(monkeypatch):
     assert not compile_ahead.possible()
 
 
-@pytest.mark.usefixtures("allowed")
-def test_it_is_started_once_and_only_when_something_is_missing(monkeypatch):
-    asked = []
-    monkeypatch.setattr(compile_ahead, "_started", asked)
-    monkeypatch.setattr(compile_ahead, "start", lambda *names: asked.append(names))
-    with compile_ahead.compiling_ahead("bcfw", "margin", "chain"):
-        assert asked == []
-        for _ in range(2):
-            for call in compile_cache.ON_MISS:
-                call()
-    assert asked == [("bcfw", "margin", "chain")]
-    assert compile_cache.ON_MISS == []
-
-
 def test_a_system_that_starts_no_process_is_no_error(monkeypatch):
     monkeypatch.setattr(compile_ahead, "_started", [])
     monkeypatch.setattr(compile_ahead.sys, "executable", "/no/such/python")
     compile_ahead.start("bcfw", "margin", "chain")
     assert compile_ahead._started == []
-
-
-def test_it_ends_with_the_process(monkeypatch):
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
-    compile_ahead.end(process)
-    assert process.returncode != 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +19,6 @@ import fresh
 from own_compiler import own_compiler
 from ssvm_dsl.kernels.compiling import jit
 from ssvm_dsl.kernels.compiling.jit import njit
-from ssvm_dsl.kernels.compiling.linking import KnownCalls, remembering
-from ssvm_dsl.kernels.compiling.while_compiling import FewCollections
 
 MODULE = """
 import numpy as np
@@ -57,11 +54,6 @@ def filled(x: float, n: int = 2) -> np.ndarray:
     return out
 
 
-@njit(cache=False)
-def shifted(x: float, n: int) -> float:
-    return x + n
-
-
 @njit(cache=False, borrowed=True)
 def total(x: np.ndarray) -> float:
     out = 0.0
@@ -87,16 +79,6 @@ def test_a_part_is_a_kernel_too_where_python_calls_it():
     assert twice(2.0) == 1.5
     np.testing.assert_array_equal(filled(2.0, 3), [0.5, 0.5, 0.5])
     assert twice(8.0) == 0.375
-
-
-@own_compiler
-def test_no_part_is_compiled_for_a_literal():
-    @njit(cache=False)
-    def literals(x):
-        return inverse(x) + shifted(x, 1) + shifted(x, -1) + shifted(x, 2 * len((x, x)))
-
-    assert literals(1.0) == 1.0 + 2.0 + 0.0 + 5.0
-    assert len(shifted.part.overloads) == 1
 
 
 def test_arrays_may_be_borrowed():
@@ -194,44 +176,6 @@ def test_errors_come_out_of_parts():
         twice(0.0)
 
 
-@pytest.fixture
-def thresholds():
-    """Set the collector as Python does."""
-    before = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)
-    yield
-    gc.set_threshold(*before)
-
-
-@own_compiler
-def test_garbage_is_looked_for_seldom_while_something_is_compiled(thresholds):
-    before, seen = gc.get_threshold(), []
-
-    @njit(cache=False)
-    def odd(x):
-        return x + 3.0
-
-    class Watch(Listener):
-        def on_start(self, event):
-            seen.append(gc.get_threshold())
-
-        def on_end(self, event):
-            pass
-
-    with install_listener("numba:compile", Watch()):
-        odd(1.0)
-        with pytest.raises(numba.TypingError):
-            odd("text")
-    assert seen == [FewCollections.THRESHOLD] * 4, "for each call, the kernel and its part"
-    assert gc.get_threshold() == before
-    gc.disable()
-    try:
-        odd(1)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
 def test_plain_numba_calls_them():
     assert numba.njit(lambda x: twice(x) + 1.0)(4.0) == 1.75
     assert numba.cfunc("float64(float64)")(lambda x: twice(x) + 1.0).ctypes(4.0) == 1.75
@@ -249,45 +193,6 @@ def test_kernels_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert said == [["16.0", "0", "0", "1"], ["16.0", "1", "0", "0"]]
     kept = {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()}
     assert kept == {"leaf", "middle", "top", "self", "callback"}  # the last two by the self-test
-
-
-@own_compiler
-def test_types_of_calls_are_found_once_and_failures_as_before(monkeypatch):
-    asked, find = [], BaseFunction.get_call_type
-
-    def watch(function, context, args, kws):
-        if isinstance(context, KnownCalls):  # while types are found, not when code is written
-            asked.append((function, args, tuple(kws.items())))
-        return find(function, context, args, kws)
-
-    monkeypatch.setattr(BaseFunction, "get_call_type", watch)
-    # nothing is known of what this process has compiled before
-    monkeypatch.setattr(remembering(cpu_target.typing_context), "_known_calls", {})
-
-    @njit(cache=False)
-    def sums(x, y):
-        return (x + y) + (x + y) * (x + y), max(x, y), (1 + x) + (1.5 + x)
-
-    assert sums(2.0, 3.0) == (30.0, 3.0, 6.5)
-    assert len(asked) == len(set(asked))
-    count = len(asked)
-    assert sums(2, 3) == (30, 3, 6.5)  # types of other arguments are others
-    assert len(asked) > count
-    for _ in range(2):
-        with pytest.raises(numba.TypingError, match="No implementation of function"):
-            sums("a", 1)
-
-
-def test_lists_that_are_filled_later_have_types_of_their_own():
-    @njit(cache=False)
-    def filled(x):
-        whole, parts = [], []
-        whole.append(1)
-        parts.append(x)
-        return len(whole) + parts[0]
-
-    assert filled(0.5) == 1.5
-    assert filled(2) == 3
 
 
 def test_numba_is_left_as_it_is():

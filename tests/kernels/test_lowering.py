@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llvmlite import ir as llvm
 
 from own_compiler import own_compiler
 from ssvm_dsl.kernels import njit
@@ -76,21 +75,3 @@ def test_other_types_and_dimensions():
     assert list(small) == [1, 3, 3, 5]
     values = np.arange(24).reshape(2, 3, 4)
     assert njit(nth, cache=False)(values, 17) == nth(values, 17) == 111
-
-
-def test_known_elements_are_no_instructions():
-    from ssvm_dsl.kernels.compiling.lowering import Builder
-
-    number = llvm.IntType(64)
-    function = llvm.Function(llvm.Module(), llvm.FunctionType(number, [number]), "f")
-    builder = Builder(function.append_basic_block())
-    kind = llvm.LiteralStructType([number, llvm.ArrayType(number, 2)])
-    made = builder.insert_value(kind(llvm.Undefined), function.args[0], (1, 0))
-    made = builder.insert_value(made, number(3), 0)
-    assert builder.extract_value(made, (1, 0)) is function.args[0]
-    assert builder.extract_value(made, 0).constant == 3
-    assert builder.extract_value(builder.extract_value(made, 1), 0) is function.args[0]
-    before = len(builder.block.instructions)
-    assert before == 1, "the array in the struct, from which one element is known"
-    builder.store(made, builder.alloca(kind))
-    assert len(builder.block.instructions) == before + 2 + 3, "what is needed as a whole is put together"

@@ -17,7 +17,6 @@ import ctrl_c
 from ctrl_c import pressed_within_llvm, python_hears_ctrl_c
 from own_compiler import own_compiler
 from ssvm_dsl.inference.threads import Threads
-from ssvm_dsl.kernels.compiling import code_store, while_compiling
 from ssvm_dsl.kernels.compiling.jit import cfunc, njit
 from ssvm_dsl.kernels.compiling.while_compiling import PostponedInterrupts
 
@@ -177,22 +176,3 @@ def test_other_threads_leave_the_handler_alone_and_hear_of_ctrl_c_when_they_have
         presser.join()
     threads.close()
     assert after == [signal.default_int_handler] * 3 + [1], "the kernel, its part, and the part that it calls"
-
-
-def test_who_waits_for_another_process_need_not_wait_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(code_store.compile_cache, "folder", lambda: tmp_path)
-    monkeypatch.setattr(code_store.time, "sleep", lambda seconds: press())
-
-    @njit
-    def odd(x):
-        return x + 3.0
-
-    state = odd.targetctx.codegen()
-    lock = code_store.Lock(odd._cache.path((numba.float64,), state).with_suffix(".lock"))
-    assert lock.take()
-    with python_hears_ctrl_c(), pytest.raises(KeyboardInterrupt):
-        odd(1.0)
-    assert not odd.signatures
-    lock.release()
-    assert odd(1.0) == 4.0
-    assert while_compiling._waiting == {}

@@ -5,16 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from model_table import tagger
 from ssvm_dsl import (
-    Dim,
-    Factor,
-    Hamming,
-    Input,
-    Label,
-    Model,
     StructuredSVM,
     bracket_scores,
-    chain,
     grid_scores,
     nested_scores,
     regularization_path,
@@ -23,14 +17,7 @@ from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.learning.page import MOST_TICKS, round_numbers
 from ssvm_dsl.units import ratio_text, seconds_text
 
-
-class Word(Model):
-    T = Dim()
-    x = Input(T, 5)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Word = tagger(5, 3)
 
 
 @pytest.mark.parametrize(

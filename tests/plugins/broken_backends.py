@@ -21,7 +21,6 @@ from ssvm_dsl.ir import (
     Messages,
     Primal,
     Solution,
-    Stop,
     Task,
     Theta,
     Topology,
@@ -73,28 +72,44 @@ class HonestSession:
         return self.backend.solve(self, question)
 
 
+def told(change):
+    """A backend whose answers are those of brute force after one change."""
+    return type("Changed", (Honest,), {"change": lambda self, session, question, solution: change(solution)})
+
+
+def of_marginals(change):
+    """A change of answers that have marginals."""
+    return told(lambda found: found if found.marginals is None else change(found))
+
+
 # -- wrong numbers ---------------------------------------------------------------------------------------
 
+LowBound = told(lambda found: replace(found, bound=found.bound - 1.0))
+HighBound = told(lambda found: replace(found, bound=found.bound + 1.0))
+WrongScore = told(lambda found: replace(found, score=found.score + 0.5))
 
-class LowBound(Honest):
-    def change(self, session, question, solution):
-        solution.bound = solution.bound - 1.0
-        return solution
+#: Lies about the bounds of batches of more than three examples.
+Timid = told(lambda found: replace(found, bound=found.bound - (len(found.bound) > 3)))
 
+#: Calls infeasible examples feasible, or all of them infeasible.
+AllFeasible = told(lambda found: replace(found, primal=np.full_like(found.primal, Primal.FEASIBLE)))
+AllInfeasible = told(
+    lambda found: replace(
+        found, primal=np.full_like(found.primal, Primal.INFEASIBLE), score=np.full_like(found.score, -np.inf)
+    )
+)
 
-class HighBound(Honest):
-    def change(self, session, question, solution):
-        solution.bound = solution.bound + 1.0
-        return solution
+#: Marginals that sum to 1.1.
+Unnormalised = of_marginals(
+    lambda found: replace(found, marginals=replace(found.marginals, node=1.1 * found.marginals.node))
+)
 
+#: Offers a state to start from, and keeps its promises.
+FaithfulToWarm = told(lambda found: replace(found, warm=found.labels.copy()))
 
-class Timid(Honest):
-    """Lies about the bounds of batches of more than three examples."""
-
-    def change(self, session, question, solution):
-        if len(solution.bound) > 3:
-            solution.bound = solution.bound - 1.0
-        return solution
+for _name, _made in list(globals().items()):
+    if getattr(_made, "__name__", "") == "Changed":
+        _made.__name__ = _name
 
 
 class SecondBest(Honest):
@@ -109,12 +124,6 @@ class SecondBest(Honest):
         return replace(two, labels=labels, score=score, bound=score.copy())
 
 
-class WrongScore(Honest):
-    def change(self, session, question, solution):
-        solution.score = solution.score + 0.5
-        return solution
-
-
 class FirstStates(Honest):
     """Always answers state 0, and scores it honestly; calls it optimal."""
 
@@ -123,20 +132,6 @@ class FirstStates(Honest):
         question = question.replace(task=Task.MAP_CLAMPED, clamp=zeros)
         found, best = session.inner.solve(question), session.inner.solve(question.replace(clamp=None))
         return found if (found.primal == Primal.FEASIBLE).all() else best
-
-
-class AllFeasible(Honest):
-    """Calls infeasible examples feasible."""
-
-    def change(self, session, question, solution):
-        solution.primal[:] = Primal.FEASIBLE
-        return solution
-
-
-class AllInfeasible(Honest):
-    def change(self, session, question, solution):
-        solution.primal[:], solution.score[:] = Primal.INFEASIBLE, -np.inf
-        return solution
 
 
 class SameTwice(Honest):
@@ -148,47 +143,7 @@ class SameTwice(Honest):
         return solution
 
 
-class WorstFirst(Honest):
-    def change(self, session, question, solution):
-        if question.task is Task.KBEST:
-            solution.labels, solution.score = solution.labels[::-1].copy(), solution.score[::-1].copy()
-        return solution
-
-
-class FlatMarginals(Honest):
-    def change(self, session, question, solution):
-        if solution.marginals is not None:
-            solution.marginals.node[:] = 0.5
-        return solution
-
-
-class Unnormalised(Honest):
-    """Marginals that sum to 1.1."""
-
-    def change(self, session, question, solution):
-        if solution.marginals is not None:
-            solution.marginals.node[:] *= 1.1
-        return solution
-
-
-class WrongPartition(Honest):
-    def change(self, session, question, solution):
-        if solution.log_partition is not None:
-            solution.log_partition = solution.log_partition * 1.01 + 0.01
-        return solution
-
-
 # -- hard facts ------------------------------------------------------------------------------------------
-
-
-class IgnoresMasks(Honest):
-    def relevant(self, program):
-        return replace(program, allowed=None)
-
-
-class IgnoresClamps(Honest):
-    def solve(self, session, question):
-        return session.inner.solve(question.replace(clamp=None))
 
 
 class CapsInfinities(Honest):
@@ -212,31 +167,11 @@ class NeedsVariables(Honest):
 # -- the way of asking -----------------------------------------------------------------------------------
 
 
-class OwnOrder(Honest):
-    """Answers in the order of the program, whatever order was asked for."""
-
-    def solve(self, session, question):
-        examples = question.examples
-        return super().solve(session, question.replace(examples=None if examples is None else np.sort(examples)))
-
-
 class ReadsAllScores(Honest):
     def change(self, session, question, solution):
         node = question.theta.node
         solution.score = solution.score + 0.0 * node[np.isfinite(node) | np.isnan(node)].sum()
         return solution
-
-
-class RemembersScores(Honest):
-    """Answers from memory, though the scores have changed."""
-
-    def solve(self, session, question):
-        key = f"{question}, warm={question.warm!r}"
-        with session.lock:
-            if key not in session.memory:
-                session.memory[key] = super().solve(session, question)
-            found = session.memory[key]
-        return replace(found, labels=found.labels.copy(), score=found.score.copy())
 
 
 class SharedBuffer(Honest):
@@ -292,59 +227,12 @@ class StuckToWarm(Honest):
         return solution
 
 
-class FaithfulToWarm(Honest):
-    """Offers a state to start from, and keeps its promises."""
-
-    def change(self, session, question, solution):
-        solution.warm = solution.labels.copy()
-        return solution
-
-
-class NeverLate(Honest):
-    """Says it has finished although time was up."""
-
-    def change(self, session, question, solution):
-        solution.stop[:] = Stop.FINISHED
-        return solution
-
-
 class IgnoresLimits(Honest):
     """Takes whatever time it needs: so much for each example, on any machine."""
 
     def solve(self, session, question):
         time.sleep(1e-4 * len(select(session.program, question.examples)))
         return session.inner.solve(question.replace(limits=Limits()))
-
-
-# -- wrong form ------------------------------------------------------------------------------------------
-
-
-class LongLabels(Honest):
-    def change(self, session, question, solution):
-        solution.labels = solution.labels.astype(np.int64)
-        return solution
-
-
-class OneLabelShort(Honest):
-    def change(self, session, question, solution):
-        solution.labels = solution.labels[..., :-1]
-        return solution
-
-
-class Dictionary(Honest):
-    def change(self, session, question, solution):
-        return {"labels": solution.labels}
-
-
-class NoAnswer(Honest):
-    def change(self, session, question, solution):
-        return None
-
-
-class OutOfRange(Honest):
-    def change(self, session, question, solution):
-        solution.labels = solution.labels + np.int32(1000)
-        return solution
 
 
 # -- crashes ---------------------------------------------------------------------------------------------
@@ -355,11 +243,6 @@ class Crashes(Honest):
         raise RuntimeError("segmentation of the imagination")
 
 
-class CrashesOnOpen(Honest):
-    def open(self, program, options):
-        raise KeyError("no licence")
-
-
 class CrashesOnLoad(Honest):
     def __init__(self):
         raise OSError("libsolver.so: cannot open shared object file")
@@ -368,11 +251,6 @@ class CrashesOnLoad(Honest):
 class Exits(Honest):
     def solve(self, session, question):
         raise SystemExit(3)
-
-
-class NoVerdict(Honest):
-    def check(self, need):
-        return None
 
 
 class Speechless(Honest):

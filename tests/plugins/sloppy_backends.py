@@ -115,79 +115,26 @@ class SolveOldSignature(Right):
         return Session()
 
 
-class ReturnsNone(Right):
-    def change(self, solution):
-        return None
-
-
-class ReturnsLabels(Right):
-    def change(self, solution):
-        return solution.labels
-
-
-class ReturnsTuple(Right):
-    def change(self, solution):
-        return solution.labels, solution.score
-
-
-class ListLabels(Right):
-    def change(self, solution):
-        return replace(solution, labels=solution.labels.tolist())
-
-
-class LongLabels(Right):
-    def change(self, solution):
-        return replace(solution, labels=solution.labels.astype(np.int64))
-
-
-class FloatLabels(Right):
-    def change(self, solution):
-        return replace(solution, labels=solution.labels.astype(float))
-
-
-class ShortLabels(Right):
-    def change(self, solution):
-        return replace(solution, labels=solution.labels[:-1])
-
-
-class ScalarScore(Right):
-    def change(self, solution):
-        return replace(solution, score=float(solution.score.sum()))
-
-
-class NoBound(Right):
-    def change(self, solution):
-        return replace(solution, bound=None)
-
-
-class StopAsText(Right):
-    def change(self, solution):
-        return replace(solution, stop="finished")
-
-
-class MatrixLabels(Right):
-    def change(self, solution):
-        return replace(solution, labels=solution.labels[None, :])
-
-
-class UnknownStates(Right):
-    def change(self, solution):
-        return replace(solution, labels=solution.labels + np.int32(50))
-
-
-class NoMarginals(Right):
-    def change(self, solution):
-        return replace(solution, marginals=None)
-
-
-class ListMarginals(Right):
-    def change(self, solution):
-        return replace(solution, marginals=[0.5, 0.5])
-
-
-class KBestFlat(Right):
-    def change(self, solution):
-        return replace(solution, labels=solution.labels[0], score=solution.score[0])
+#: What is returned in place of the answer.
+CHANGES = {
+    "ReturnsNone": lambda found: None,
+    "ReturnsLabels": lambda found: found.labels,
+    "ReturnsTuple": lambda found: (found.labels, found.score),
+    "ListLabels": lambda found: replace(found, labels=found.labels.tolist()),
+    "LongLabels": lambda found: replace(found, labels=found.labels.astype(np.int64)),
+    "FloatLabels": lambda found: replace(found, labels=found.labels.astype(float)),
+    "ShortLabels": lambda found: replace(found, labels=found.labels[:-1]),
+    "ScalarScore": lambda found: replace(found, score=float(found.score.sum())),
+    "NoBound": lambda found: replace(found, bound=None),
+    "StopAsText": lambda found: replace(found, stop="finished"),
+    "MatrixLabels": lambda found: replace(found, labels=found.labels[None, :]),
+    "UnknownStates": lambda found: replace(found, labels=found.labels + np.int32(50)),
+    "NoMarginals": lambda found: replace(found, marginals=None),
+    "ListMarginals": lambda found: replace(found, marginals=[0.5, 0.5]),
+    "KBestFlat": lambda found: replace(found, labels=found.labels[0], score=found.score[0]),
+}
+for _name, _change in CHANGES.items():
+    globals()[_name] = type(_name, (Right,), {"change": staticmethod(_change)})
 
 
 class AnswerNone(Right):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ssvm_dsl.plugin_api import Iterate, TrainerNeeds, TrainerSpec
@@ -56,21 +58,6 @@ class YieldsNothing(Right):
         return iter(())
 
 
-class YieldsNone(Right):
-    def told(self, iterate):
-        return None
-
-
-class YieldsWeights(Right):
-    def told(self, iterate):
-        return iterate.w
-
-
-class YieldsTuples(Right):
-    def told(self, iterate):
-        return iterate.w, iterate.n_passes
-
-
 class WithoutStart(Right):
     def steps(self, problem, stop):
         return super().steps(problem, stop)
@@ -81,44 +68,22 @@ class StepsAlone(Right):
         return super().steps(problem, None)
 
 
-class ListWeights(Right):
-    def told(self, iterate):
-        return Iterate(iterate.w.tolist(), iterate.n_passes, iterate.primal, iterate.upper)
-
-
-class ShortWeights(Right):
-    def told(self, iterate):
-        return Iterate(iterate.w[:-1], iterate.n_passes, iterate.primal, iterate.upper)
-
-
-class IntegerWeights(Right):
-    def told(self, iterate):
-        return Iterate(iterate.w.astype(int), iterate.n_passes, iterate.primal, iterate.upper)
-
-
-class ColumnWeights(Right):
-    def told(self, iterate):
-        return Iterate(iterate.w[:, None], iterate.n_passes, iterate.primal, iterate.upper)
-
-
-class NanWeights(Right):
-    def told(self, iterate):
-        return Iterate(iterate.w * np.nan, iterate.n_passes, iterate.primal, iterate.upper)
-
-
-class TextPrimal(Right):
-    def told(self, iterate):
-        return Iterate(iterate.w, iterate.n_passes, "1.0", None)
-
-
-class NonePasses(Right):
-    def told(self, iterate):
-        return Iterate(iterate.w, None, iterate.primal, iterate.upper)
-
-
-class PlaneOfOne(Right):
-    def told(self, iterate):
-        return Iterate(iterate.w, iterate.n_passes, iterate.primal, iterate.upper, 0.0, plane=(iterate.w,))
+#: What is yielded in place of an iterate.
+CHANGES = {
+    "YieldsNone": lambda iterate: None,
+    "YieldsWeights": lambda iterate: iterate.w,
+    "YieldsTuples": lambda iterate: (iterate.w, iterate.n_passes),
+    "ListWeights": lambda iterate: replace(iterate, w=iterate.w.tolist()),
+    "ShortWeights": lambda iterate: replace(iterate, w=iterate.w[:-1]),
+    "IntegerWeights": lambda iterate: replace(iterate, w=iterate.w.astype(int)),
+    "ColumnWeights": lambda iterate: replace(iterate, w=iterate.w[:, None]),
+    "NanWeights": lambda iterate: replace(iterate, w=iterate.w * np.nan),
+    "TextPrimal": lambda iterate: replace(iterate, primal="1.0", upper=None),
+    "NonePasses": lambda iterate: replace(iterate, n_passes=None),
+    "PlaneOfOne": lambda iterate: replace(iterate, dual=0.0, plane=(iterate.w,)),
+}
+for _name, _change in CHANGES.items():
+    globals()[_name] = type(_name, (Right,), {"told": staticmethod(_change)})
 
 
 class RaisesLater(Right):

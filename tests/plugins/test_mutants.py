@@ -26,6 +26,13 @@ QUICK = {
     "tables of three equal variables transposed": "map",
     "marginals of factors transposed": "marginals",
     "state 0 cannot be clamped": "map_clamped",
+    "masks ignored": "masks",
+    "clamps ignored": "clamps",
+    "k best, worst first": "kbest",
+    "answers in the order of examples": "selected examples",
+    "not reached, but called finished": "limits",
+    "marginals without normaliser": "marginals",
+    "scores of the first call kept": "session reuse",
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import scipy_assignment
@@ -12,25 +10,11 @@ from model_table import matching
 from ssvm_dsl import Matching, StructuredSVM
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.ir import Theta
-from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec, hookimpl, program_need
-from ssvm_dsl.registry import PluginInfo, registry
+from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec, program_need
+from ssvm_dsl.registry import register, registry
 from ssvm_dsl.testing import check_backend, check_bridge, check_constraint
 from ssvm_dsl.testing.kind_problems import kind_problem
-
-
-@pytest.fixture
-def plugged():
-    """Registers a plug-in for one test."""
-    infos = []
-
-    def register(plugin):
-        infos.append(PluginInfo("sloppy", "registered in this process", bundled=False, allowed=False))
-        registry().register(plugin, infos[-1])
-
-    yield register
-    for info in infos:
-        registry().forget(info)
-
+from toy_backends import plugged
 
 # -- a backend that takes some constraints of a kind ---------------------------------------------------------
 
@@ -47,8 +31,8 @@ X = [RNG.normal(size=(3, 4, 2)) for _ in range(4)]
 Y = [np.eye(3, 4, dtype=int) for _ in X]
 
 
-def test_a_backend_on_scipy_answers_as_the_bundled_one(plugged):
-    plugged(scipy_assignment)
+def test_a_backend_on_scipy_answers_as_the_bundled_one():
+    register(scipy_assignment, "sloppy")
     found = [
         StructuredSVM(Align, backend=name, trainer="n-slack", max_passes=20, random_state=0, n_threads=1).fit(X, Y)
         for name in ("scipy-assignment", "assignment")
@@ -57,8 +41,8 @@ def test_a_backend_on_scipy_answers_as_the_bundled_one(plugged):
     assert check_backend("scipy-assignment", n_problems=4).ok
 
 
-def test_it_refuses_matchings_with_other_limits_in_words(plugged):
-    plugged(scipy_assignment)
+def test_it_refuses_matchings_with_other_limits_in_words():
+    register(scipy_assignment, "sloppy")
     with pytest.raises(NoBackendError, match="takes rows and columns of at most one link, none of them needed"):
         StructuredSVM(Two, backend="scipy-assignment").fit(X, Y)
 
@@ -130,13 +114,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_sloppy_kind_is_told_what_was_expected(name, plugged, monkeypatch):
+def test_a_sloppy_kind_is_told_what_was_expected(name, monkeypatch):
     changes, expected = WRONG[name]
     monkeypatch.setattr(Sloppy, "changes", changes, raising=False)
     spec = ConstraintSpec("sloppy", f"{__name__}:Sloppy", "of a test", parameters=("lower", "upper"))
-    hook = hookimpl(lambda: [spec])
-    hook.__name__ = "ssvm_constraints"
-    plugged(SimpleNamespace(ssvm_constraints=hook))
+    plugged(ssvm_constraints=[spec])
     report = check_constraint("sloppy", n_problems=4)
     assert not report.ok
     texts = [failure.text for check in report.checks for failure in check.failures]
@@ -158,11 +140,9 @@ class Bridge:
     cost = lower = staticmethod(lambda *given: None)
 
 
-def test_a_sloppy_bridge_is_told_what_was_expected(plugged):
+def test_a_sloppy_bridge_is_told_what_was_expected():
     spec = BridgeSpec("sloppy-bridge", f"{__name__}:Bridge", "of a test", kinds=frozenset({"count"}))
-    hook = hookimpl(lambda: [spec])
-    hook.__name__ = "ssvm_bridges"
-    plugged(SimpleNamespace(ssvm_bridges=hook))
+    plugged(ssvm_bridges=[spec])
     report = check_bridge("sloppy-bridge", n_problems=2)
     assert not report.ok
     assert not any(word in str(report) for word in ("NoneType' object", "TypeError")), str(report)

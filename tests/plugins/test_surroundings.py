@@ -18,9 +18,9 @@ from model_table import tagger
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import BackendFault, PluginWarning
 from ssvm_dsl.ir import Guarantee, Primal, Stop
-from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
+from ssvm_dsl.plugin_api import Iterate, TrainerSpec
 from ssvm_dsl.plugin_api.hosting.contained import kept_surroundings
-from ssvm_dsl.registry import PluginInfo, registry
+from toy_backends import plugged
 
 Word = tagger(2, 3)
 
@@ -28,24 +28,6 @@ Word = tagger(2, 3)
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(t, 2)) for t in (2, 3, 4)]
 Y = [RNG.integers(3, size=len(x)) for x in X]
-
-
-@pytest.fixture
-def plugged():
-    """Registers specs of this test."""
-    infos = []
-
-    def register(**hooks):
-        info = PluginInfo("stranger", "registered in this process", bundled=False, allowed=False)
-        infos.append(info)
-        given = {name: hookimpl(lambda specs=specs: specs) for name, specs in hooks.items()}
-        for name, one in given.items():
-            one.__name__ = name
-        registry().register(SimpleNamespace(**given), info)
-
-    yield register
-    for info in infos:
-        registry().forget(info)
 
 
 def fit(backend="auto", **options):
@@ -93,7 +75,7 @@ def spec_of(backend, **caps):
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_answers_leave_changed_is_put_back_and_named_once(what, plugged, unharmed, monkeypatch):
+def test_what_answers_leave_changed_is_put_back_and_named_once(what, unharmed, monkeypatch):
     monkeypatch.setattr(Disturbing, "change_of", staticmethod(CHANGES[what]))
     plugged(ssvm_backends=[spec_of(Disturbing)])
     with warnings.catch_warnings(record=True) as caught:
@@ -115,7 +97,7 @@ class Opening(broken.Honest):
         return super().open(program, options)
 
 
-def test_environment_variables_are_looked_at_where_a_backend_is_opened(plugged, unharmed):
+def test_environment_variables_are_looked_at_where_a_backend_is_opened(unharmed):
     plugged(ssvm_backends=[spec_of(Opening)])
     with pytest.warns(PluginWarning, match="changed environment variables"):
         fit("Opening", trainer="n-slack")
@@ -134,7 +116,7 @@ class Descent:
             yield Iterate(np.zeros(problem.dim), float(t))
 
 
-def test_what_steps_of_a_trainer_leave_changed_is_put_back_and_named(plugged, unharmed):
+def test_what_steps_of_a_trainer_leave_changed_is_put_back_and_named(unharmed):
     plugged(ssvm_trainers=[TrainerSpec("descent", f"{__name__}:Descent", "of a test", certifies=False)])
     before = np.geterr()
     with pytest.warns(PluginWarning, match=r"trainer 'descent' \(plug-in 'stranger'.* changed numpy's error state"):
@@ -182,7 +164,7 @@ class NotANumber(broken.Honest):
         (Primal.NONE, Stop.TIME, "a time limit ended answer 0, and was given none"),
     ],
 )
-def test_scores_that_are_no_numbers_end_no_fit_well(guarantee, trainer, primal, stop, text, plugged, monkeypatch):
+def test_scores_that_are_no_numbers_end_no_fit_well(guarantee, trainer, primal, stop, text, monkeypatch):
     monkeypatch.setattr(NotANumber, "primal", primal)
     monkeypatch.setattr(NotANumber, "stop", stop)
     plugged(ssvm_backends=[spec_of(NotANumber, guarantee=guarantee)])
@@ -190,7 +172,7 @@ def test_scores_that_are_no_numbers_end_no_fit_well(guarantee, trainer, primal, 
         fit("NotANumber", trainer=trainer, guarantee=guarantee.value)
 
 
-def test_scores_that_are_no_numbers_are_not_filled_in_at_a_limit(plugged, monkeypatch):
+def test_scores_that_are_no_numbers_are_not_filled_in_at_a_limit(monkeypatch):
     monkeypatch.setattr(NotANumber, "primal", Primal.NONE)
     monkeypatch.setattr(NotANumber, "stop", Stop.TIME)
     plugged(ssvm_backends=[spec_of(NotANumber)])

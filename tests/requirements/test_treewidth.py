@@ -11,7 +11,6 @@ from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.plugin_api import program_need
-from ssvm_dsl.requirements import treewidth
 from ssvm_dsl.requirements.treewidth import GIVE_UP, MAX_MIN_FILL, eliminations, find_orders
 from ssvm_dsl.testing.problems import Recipe, seeded
 
@@ -107,86 +106,6 @@ def test_sizes_are_those_of_the_order(seed):
     assert (found.width, found.log2_largest, found.log2_total) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_large_graphs_lose_the_variable_of_the_smallest_table_first(seed, monkeypatch):
-    monkeypatch.setattr(treewidth, "MAX_MIN_FILL", -1)
-    monkeypatch.setattr(treewidth, "_AT_A_TIME", 3)
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(3, 40))
-    card = 2 ** rng.integers(0, 4, size=n)  # logarithms are whole numbers, so that sums of them are exact
-    scopes = [tuple(rng.permutation(n)[: rng.integers(2, 4)].tolist()) for _ in range(int(rng.integers(2 * n)))]
-    found = order_of(n, scopes, card)
-    near = {v: set() for v in range(n)}
-    for scope in scopes:
-        for u, v in itertools.permutations([v for v in scope if card[v] > 1], 2):
-            near[u].add(v)
-    for v in found.order.tolist():
-        assert v == min(near, key=lambda u: (card[u] * np.prod([card[w] for w in near[u]]), u))
-        for u in near[v]:
-            near[u] |= near[v] - {u}
-            near[u].discard(v)
-        del near[v]
-    assert not near
-    expected = replay(n, scopes, card, found.order.tolist())
-    assert (found.width, found.log2_largest, found.log2_total) == pytest.approx(expected)
-
-
-def slow_greedy(n, scopes, card, by_fill):
-    """The order of a greedy rule with sets of Python; priorities lag behind by one neighbour in sixteen."""
-    near = {v: set() for v in range(n)}
-    for scope in scopes:
-        for u, v in itertools.permutations([v for v in scope if card[v] > 1], 2):
-            near[u].add(v)
-
-    def size(v):
-        return np.log2(card[v]) + sum(np.log2(card[u]) for u in near[v])
-
-    def priority(v):
-        missing = sum(len(near[v] - near[u]) - 1 for u in near[v]) / 2
-        return (missing, size(v)) if by_fill else (size(v), 0.0)
-
-    now, changes, order = {v: priority(v) for v in near}, dict.fromkeys(near, 0), []
-    while near:
-        v = min(near, key=lambda u: (now[u], u))
-        if changes[v]:
-            changes[v], now[v] = 0, priority(v)
-            continue
-        order.append(v)
-        if size(v) > GIVE_UP:
-            break
-        around = near.pop(v)
-        changed = set(around)
-        for u in around:
-            near[u].discard(v)
-        for u in sorted(around):
-            new = around - near[u] - {u}
-            if by_fill:
-                changed |= {x for w in new for x in near[u] & near[w]}
-            near[u] |= new
-        for u in changed:
-            changes[u] += 1
-            if 16 * changes[u] > len(near[u]):
-                changes[u], now[u] = 0, priority(u)
-    return order
-
-
-@pytest.mark.parametrize("at_a_time", [1, 10_000_000])
-def test_batches_of_graphs_are_ordered_as_sets_of_python_order_them(at_a_time, monkeypatch):
-    """Whichever of the two rules won: the order is that of the slow version.  Work is cut into calls anywhere."""
-    monkeypatch.setattr(treewidth, "_WORDS_AT_A_TIME", at_a_time)
-    monkeypatch.setattr(treewidth, "_HARD", np.inf)
-    rng, graphs = np.random.default_rng(0), []
-    for k in range(40):
-        n = int(rng.integers(0, 25 if k else 150))
-        card = 2 ** rng.integers(0, 4, size=n)  # sums of logarithms are exact
-        count = int(rng.integers(2 * n + 1)) if n > 3 else 0
-        graphs.append((n, [tuple(rng.permutation(n)[: rng.integers(1, 4)].tolist()) for _ in range(count)], card))
-    graphs.append((150, [(u, v) for u in range(30) for v in range(30, 150)], np.full(150, 2)))
-    found = find_orders([key_of(*graph) for graph in graphs])
-    for graph, one in zip(graphs, found, strict=True):
-        assert one.order.tolist() in [slow_greedy(*graph, by_fill) for by_fill in (True, False)]
-
-
 def test_orders_look_at_the_clock():
     class Over:
         left = 0.0
@@ -249,11 +168,3 @@ def test_programs_with_factors_of_any_arity(seed):
         ]
         expected = replay(int(hi - lo), scopes, program.card[lo:hi], found.order.tolist())
         assert (found.width, found.log2_largest) == pytest.approx(expected[:2])
-
-
-def test_a_hub_does_not_keep_the_order_from_the_clock(monkeypatch):
-    n, looks = 20_001, []
-    monkeypatch.setattr(treewidth, "pause", lambda ahead=0.0: looks.append(1))
-    found = order_of(n, [(0, v) for v in range(1, n)] + [(v, v + 1) for v in range(1, n - 1)])
-    assert (found.complete, found.width, len(found.order)) == (True, 2, n)
-    assert len(looks) > 10  # all neighbours of the hub are looked at for each of them

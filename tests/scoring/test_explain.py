@@ -10,6 +10,7 @@ from scored_structures import STRUCTURES
 
 import model_table
 import naive
+from model_table import hidden_chain
 from ssvm_dsl import (
     AtMost,
     Attributes,
@@ -19,13 +20,11 @@ from ssvm_dsl import (
     Hamming,
     Input,
     Label,
-    Latent,
     Model,
     ParseTree,
     SpanLength,
     StructuredSVM,
     chain,
-    cross,
     ground,
     leaves,
     rules,
@@ -220,15 +219,7 @@ def test_an_empty_example_and_weights_of_0():
     assert nothing._repr_html_()
 
 
-class Parts(Model):
-    T = Dim()
-    x = Input(T, 2)
-    h = Latent(T, 3)
-    y = Label("uv")
-    emit = Factor(h, features=x)
-    joint = Factor(cross(h, y))
-    trans = Factor(chain(h))
-    loss = Hamming(y)
+Parts = hidden_chain(2, 3, "uv")
 
 
 def test_latent_states_are_the_best_ones():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
-from ssvm_constraints.segmentation import SegmentBeginsKind, compact_problem
+from ssvm_constraints.segmentation import compact_problem
 from ssvm_dsl import (
     Cost,
     CountLoss,
@@ -33,7 +33,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import DataError, ModelError, OptionError
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.ir import SPANS, ConstraintGroup, Question, Task, Theta
+from ssvm_dsl.ir import SPANS, Question, Task, Theta
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.plugin_api import add_marginals, program_need, score_labels
 from ssvm_dsl.testing import open_session
@@ -248,28 +248,6 @@ def test_fits_are_those_of_spans_as_variables(risk, trainer, model):
         assert both[1].dual <= both[0].primal + 1e-9 * scale
 
 
-@pytest.mark.parametrize("explicit", [False, True])
-def test_features_in_slices_are_those_that_are_stored(explicit, monkeypatch):
-    monkeypatch.setattr("ssvm_dsl.scores.rows.PART_SCORES", 12)  # three spans at a time
-    X, Y = data(9, n=5)
-    rng, mu, found = np.random.default_rng(2), None, []
-    with spans_as_variables() if explicit else nullcontext():
-        grounded = [ground(model, X, Y) for model in (Sliced, Stored)]
-    sliced = next(one for one in grounded[0].parameters.maps if one.name == "look")
-    assert not isinstance(sliced.features, np.ndarray)
-    w, some = weights(grounded[1]), np.array([3, 0])
-    for one in grounded:
-        theta = one.parameters.scores(w, some)
-        if mu is None:
-            tables = [rng.normal(size=table.shape) for table in theta.tables]
-            mu = Theta.of(one.program, rng.normal(size=len(theta.node)), tables)
-        truth = one.parameters.accumulate(one.truth, np.arange(5.0), np.zeros(len(w)))
-        adjoint = one.parameters.adjoint(mu, examples=some)
-        found.append([theta.node, theta.pool, truth, adjoint, one.parameters.dot(w, one.truth)])
-    for mine, yours in zip(*found):
-        np.testing.assert_allclose(mine, yours, atol=1e-9)
-
-
 @pytest.mark.parametrize(("risk", "trainer"), [("log", "lbfgs"), ("margin", "subgradient"), ("margin", "one-slack")])
 def test_fits_in_slices_are_those_of_stored_features(risk, trainer):
     X, Y = data(9, n=5)
@@ -331,26 +309,6 @@ def test_labels_that_are_not_known_are_learnt_from():
     given = [[(0, 1, "LOC"), (1, one[-1][1], None)] if one[-1][1] > 1 else None for one in Y]
     for one, fixed in zip(svm.predict(X, given=given), given):
         assert fixed is None or one[0] == (0, 1, "LOC")
-
-
-def test_beginnings_keep_their_definition():
-    rng = np.random.default_rng(0)
-    n = rng.integers(0, 7, 200)
-    longest = rng.integers(1, 4, 200)
-    ptr = np.append(0, np.cumsum(2 * n))
-    total = int(ptr[-1])
-    meta = {"n": n, "n_classes": np.full(200, 2), "longest": longest}
-    group = ConstraintGroup(
-        "segment-begins", "", np.arange(201), ptr, np.zeros(total, np.int32), np.zeros(total, np.int32),
-        np.zeros(total, dtype=bool), meta,
-    )  # fmt: skip
-    true = rng.random(total) < 0.7
-    broken = SegmentBeginsKind().violated(group, true)
-    for k, (size, most) in enumerate(zip(n.tolist(), longest.tolist())):
-        begins = np.flatnonzero(true[ptr[k] + size : ptr[k + 1]])
-        lengths = np.diff(np.append(begins, size))
-        right = size == 0 or (len(begins) > 0 and begins[0] == 0 and lengths.max() <= most)
-        assert broken[k] != right
 
 
 def test_other_backends_say_why_they_refuse():

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model_table import STRUCTURES, few, segmenter
+from model_table import STRUCTURES, few, heads, segmenter
 from ssvm_dsl import (
     POTTS,
-    Arborescence,
     Cost,
     Dim,
     Factor,
@@ -76,13 +75,7 @@ class Align(Model):
     loss = Hamming(y, weights=[1.0, 3.0])
 
 
-class Heads(Model):
-    T = Dim()
-    x = Input(T, T, 3)
-    head = Label(T, over=T, null=True)
-    arc = Factor(head, features=x)
-    tree = Arborescence(head, single_root=True)
-    loss = Hamming(head)
+Heads = heads(3, single_root=True)
 
 
 class Nested(Heads):

@@ -7,23 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clocks import ticking
 from constraints import few_runs
 from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
-from ssvm_backends.decomposition import parts
-from ssvm_backends.decomposition.decompose import WITH_ORACLES, DecomposeSession
+from ssvm_backends.decomposition.decompose import DecomposeSession
 from ssvm_backends.decomposition.parts import (
-    BY_KIND,
-    BY_ROWS,
-    BY_STATES,
-    ORACLES,
-    first_layers,
     split_constraints,
     split_tables,
 )
-from ssvm_backends.structures.counting import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
-from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Question, Stop, Task, Terms, Theta
@@ -143,18 +134,6 @@ def test_dense_graphs_are_parted_by_hubs(card):
     assert exact - 1e-9 <= bounds[0] < bounds[1]
 
 
-def test_limits_leave_certified_bounds():
-    program, theta = dense(np.random.default_rng(1), 2, 10, 3)
-    best = asked(program, Question(theta), "ilp").score
-    for limits in (Limits(iterations=1), Limits(iterations=5), Limits(time=1e-9)):
-        found = asked(program, Question(theta, limits=limits), max_entries=1)
-        known = ~np.isnan(found.bound)
-        assert (found.bound[known] >= best[known]).all()
-        assert (found.stop != Stop.FINISHED).all()
-        assert (found.score <= best + 1e-9).all()
-    assert asked(program, Question(theta), max_entries=1).optimal().all()
-
-
 def test_the_planner_offers_it_for_mixed_structures_and_not_for_tables_alone():
     program, _ = dense(np.random.default_rng(1), 2, 10, 3)
     for guarantee in (Guarantee.BOUND, Guarantee.EXACT):
@@ -178,28 +157,6 @@ def test_segmentations_keep_their_factors_beside_counts():
     assert linked > 0
 
 
-@pytest.mark.parametrize("unit", [1.0, 0.1, np.pi])
-@pytest.mark.parametrize("seed", range(3))
-def test_sums_by_dynamic_programming(unit, seed):
-    rng = np.random.default_rng(seed)
-    n = 6
-    # several literals of one variable, opposites, masks; other constraints over variables of their own
-    rows = [[(int(rng.integers(n)), int(rng.integers(3)), bool(rng.random() < 0.3), unit * float(rng.integers(-3, 5)))
-             for _ in range(8)] for _ in range(4)]  # fmt: skip
-    middle = rng.integers(-2, 6, 4)
-    lower = np.where(rng.random(4) < 0.4, -np.inf, unit * middle)
-    group = group_of("linear", [[row] for row in rows], literal_meta=["coefficient"], lower=lower,
-                     upper=unit * (middle + rng.integers(0, 3, 4)))  # fmt: skip
-    allowed = rng.random(4 * n * 3) < 0.9
-    program = with_rules(unlinked([[3] * n] * 4, group, allowed=allowed), registry())
-    if unit != np.pi:  # whose sums are hardly whole numbers: by rows
-        assert any(isinstance(part.session, WeightedSumSession) for part in split(program, 1))
-    question = Question(Theta.of(program, rng.integers(-3, 4, program.n_states)))
-    best, found = BruteForceSession(program).solve(question), asked(program, question)
-    np.testing.assert_array_equal(found.score, best.score)
-    assert found.primal.tolist() == best.primal.tolist()
-
-
 def test_kinds_of_others_are_taken_by_rows():
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -217,25 +174,6 @@ def test_several_literals_of_a_variable_are_taken_by_rows():
     found = asked(program, Question(Theta.of(program, [1.0, 2.0, 5.0])))
     assert found.labels.tolist() == [1]
     assert found.optimal().all()
-
-
-def test_sorting_many_counts():
-    rng = np.random.default_rng(0)
-    for _ in range(6):
-        rows = [[(3 * r + c, int(rng.integers(0, 2)), bool(rng.random() < 0.3)) for c in range(3)] for r in range(3)]
-        lower = rng.integers(-1, 4, 6)
-        group = group_of("count", [rows, rows], lower=lower, upper=lower + rng.integers(0, 3, 6))
-        allowed = rng.random(36) < 0.9
-        program = with_rules(unlinked([[2] * 9, [2] * 9], group, allowed=allowed), registry())
-        theta = Theta.of(program, rng.integers(-2, 3, program.n_states))
-        best, found = BruteForceSession(program).solve(Question(theta)), asked(program, Question(theta), "cardinality")
-        np.testing.assert_array_equal(found.score, best.score)
-        assert found.primal.tolist() == best.primal.tolist()
-    assert plan_program(program, program_need(program)).backend == "cardinality"
-
-
-def test_kinds_with_oracles_are_known_where_costs_are_estimated():
-    assert set(ORACLES) - {BY_STATES, BY_ROWS, BY_KIND} == WITH_ORACLES
 
 
 def test_without_a_limit_on_nodes_answers_are_proved_and_with_one_they_say_that_they_are_not():
@@ -261,68 +199,6 @@ def test_auto_takes_it_for_matchings_with_diagonals():
     rng = np.random.default_rng(0)
     program = ground(Diagonals, [rng.normal(size=(9, 8, 2)) for _ in range(3)]).program
     assert plan_program(program, program_need(program)).backend == "decompose"
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_whenever_time_ends_there_are_bounds_and_no_false_claims(seed):
-    made = seeded(RECIPES[seed % len(RECIPES)], seed)
-    counts = random_constraints(np.random.default_rng(seed), made.program, ("count", "linear")[seed % 2])
-    program = with_rules(replace(made.program, constraints=(counts,)), registry())
-    best = BruteForceSession(program).solve(Question(made.theta))
-    for time in (0.0, 2e-3, 5e-3, 0.02, 0.1):
-        with ticking():
-            found = asked(program, Question(made.theta, limits=Limits(time=time)), max_entries=1)
-        feasible = best.primal == Primal.FEASIBLE
-        assert not np.isnan(found.bound).any()
-        assert (found.bound >= best.score - 1e-9)[feasible].all()
-        assert (found.primal[feasible] != Primal.INFEASIBLE).all()
-        finished = feasible & (found.stop == Stop.FINISHED)
-        np.testing.assert_allclose(found.bound[finished], best.score[finished], atol=1e-6)
-
-
-def test_parts_are_made_within_the_limit_and_a_labelling_is_there_before_them():
-    """Pairs of a dense graph are parted in many steps; the constraints alone give a labelling at once."""
-    program, theta = dense(np.random.default_rng(0), 1, 60, 5)
-    with ticking() as clock:
-        found = asked(program, Question(theta, limits=Limits(time=0.012)), max_entries=4)
-    assert clock.looks < 100
-    assert found.stop[0] == Stop.TIME
-    assert found.primal[0] == Primal.FEASIBLE
-    assert found.score[0] <= found.bound[0] < np.inf
-
-
-def layers_by_hand(scopes, order, n):
-    """The first layer in which each scope closes no cycle, or is there already."""
-    layer, layers = {}, []
-    for f in order:
-        for number in range(len(layers) + 1):
-            if number == len(layers):
-                layers.append((set(), [{v} for v in range(n)]))
-            known, components = layers[number]
-            mine = [next(k for k, one in enumerate(components) if v in one) for v in scopes[f]]
-            if scopes[f] in known or len(set(mine)) == len(mine):
-                joined = set().union(*(components[k] for k in mine))
-                components[:] = [one for one in components if not one & joined] + [joined]
-                known.add(scopes[f])
-                layer[f] = number
-                break
-    return [layer[f] for f in range(len(scopes))]
-
-
-@pytest.mark.parametrize("arities", [(2,), (1, 2, 3)])
-def test_factors_go_to_the_first_forest_that_takes_them_however_often_the_clock_is_looked_at(monkeypatch, arities):
-    rng, n = np.random.default_rng(0), 12
-    scopes = [tuple(sorted(rng.choice(n, rng.choice(arities), replace=False).tolist())) for _ in range(120)]
-    ptr = np.cumsum([0, *map(len, scopes)])
-    scope, same = np.concatenate(scopes).astype(np.int64), np.array([scopes.index(one) for one in scopes])
-    order = rng.permutation(len(scopes))
-    wanted = layers_by_hand(scopes, order.tolist(), n)
-    assert max(wanted) > parts.FIRST_LAYERS
-    for every in (10**6, 7, 1):
-        monkeypatch.setattr(parts, "LAID_AT_ONCE", every)
-        assert first_layers(ptr, scope, same, order, n, Clock.start(Limits())).tolist() == wanted
-    with pytest.raises(OutOfTime):
-        first_layers(ptr, scope, same, order, n, Clock.start(Limits(time=0.0)))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -8,7 +8,7 @@ import pytest
 
 from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
 from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective, tree_items
-from ssvm_backends.structures.spanning_trees.spanning_trees import by_forests, sum_arborescences
+from ssvm_backends.structures.spanning_trees.spanning_trees import sum_arborescences
 from structures.trees_by_hand import all_trees, is_projective, is_tree, sums, tree_score
 
 KINDS = ["normal", "integer", "sparse", "huge", "two-cycles"]
@@ -109,14 +109,3 @@ def test_single_root_against_all_roots(n):
         heads = best(w, True, False)
         assert is_tree(heads, True)
         assert tree_score(w, heads) == pytest.approx(max(scores), rel=1e-12)
-
-
-@pytest.mark.parametrize("single", [False, True])
-def test_both_ways_to_add_up_arborescences_agree(single):
-    rng, n = np.random.default_rng(5), 12
-    w = arcs(rng, n, "normal")
-    probability, other = np.zeros((n + 1) ** 2), np.zeros((n + 1) ** 2)
-    log_z = sum_arborescences(n, single, w.ravel(), probability)
-    shift = 200.0 if single else 0.0
-    assert by_forests(n, w.ravel(), shift, other) + shift == pytest.approx(log_z, abs=1e-10)
-    np.testing.assert_allclose(other, probability, atol=1e-10)

@@ -6,24 +6,21 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 from sklearn.datasets import load_iris
 from sklearn.svm import LinearSVC
 from test_every_trainer import fitted as fit
+from test_smooth import reference
 
 import small
 from combinations import crossed, some
 from small import Case, Word
 from ssvm_dsl import Factor, Hamming, Input, Label, Model, StructuredSVM
-from ssvm_dsl.errors import FileFormatError, OutOfTime, TrainingError
+from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_dsl.testing import training_problem
 from ssvm_trainers.cutting.aggregated_qp import AggregatedModel, maximise_on_simplex
 from ssvm_trainers.cutting.bundle import Bundle
-from ssvm_trainers.cutting.kept_planes import KeptPlanes
-from ssvm_trainers.cutting.one_slack import OneSlack
 
 WHOLE = [{"method": "proximal"}, {"method": "kelley"}]
 #: Kelley's method takes thousands of passes to a small gap.
@@ -76,32 +73,12 @@ def _words():
 # -- other risks and powers --------------------------------------------------------------------------------
 
 
-def smooth_optimum(data, losses_count, power):
-    """Least objective of log-sum-exp risks over all labellings, by L-BFGS-B."""
-    s = np.ones(len(data.X)) if data.weight is None else data.weight
-
-    def objective(w):
-        value, grad = 0.5 * np.sum(data.scale * w**2), data.scale * w
-        for weight, (losses, psi) in zip(s, data.planes):
-            scores = losses_count * losses - psi @ w
-            risk = logsumexp(scores)
-            value += data.case.C * weight * risk**power
-            slope = power * risk ** (power - 1) if power > 1 else 1.0
-            grad = grad - data.case.C * weight * slope * (np.exp(scores - risk) @ psi)
-        return value, grad
-
-    bounds = [(0.0 if positive else None, None) for positive in data.nonneg]
-    start = np.zeros(len(data.nonneg))
-    options = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
-    return minimize(objective, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options).fun
-
-
 @crossed(
     case=[Case(Word, C=0.5), Case(small.Bounded), Case(small.Loopy)], risk=["log", "softmax-margin"], power=[1, 1.5]
 )
 def test_bundle_minimises_smooth_risks(case, risk, power):
     data = case.make(1)
-    best = smooth_optimum(data, float(risk == "softmax-margin"), power)
+    best = reference(data, risk, power)
     report = fitted(data, trainer="bundle", risk=risk, power=power, tol=1e-6).report_
     assert report.converged
     assert report.dual - 1e-6 * best <= best <= report.primal + 1e-6 * best
@@ -194,56 +171,6 @@ def test_the_model_with_bounds_is_solved(seed):
         model.solve()
         assert (model.w >= lower).all()
         assert model.bound(model.w) - model.dual <= 1e-10 * (1.0 + abs(model.dual))
-
-
-def test_planes_without_weight_are_forgotten():
-    problem = Case(Word, n=8, C=5.0).make(0).problem()
-    steps = OneSlack(keep=3, cache=2).steps(problem, StopRule())
-    sizes = [next(steps).extra["planes"] for _ in range(25)]
-    assert max(sizes) < 60
-    kept = KeptPlanes(problem, limit=2)
-    rng = np.random.default_rng(0)
-    for _ in range(10):
-        kept.add(problem.oracle(rng.normal(size=problem.dim)))
-        assert np.bincount(kept.owner).max() <= 2
-        assert len(kept) == len(kept._known) == kept.rows.shape[0]
-
-
-@pytest.mark.parametrize(
-    ("case", "power", "relaxed"),
-    [(Case(Word, n=6), 1.0, False), (Case(Word, n=6), 2.0, False), (Case(small.Loopy, C=9.0), 2.0, True)],
-)
-def test_cuts_from_kept_planes_touch_from_below(case, power, relaxed):
-    options = {"risk": "relaxed", "backend": "lp"} if relaxed else {}
-    problem = case.make(0).problem(power=power, **options)
-    kept, rng = KeptPlanes(problem), np.random.default_rng(0)
-    for _ in range(5):
-        w = rng.normal(size=problem.dim)
-        before = kept.cut(w)[0]
-        assert len(kept.add(problem.oracle(w))) <= problem.n
-        assert len(kept.add(problem.oracle(w))) == 0
-        value, v, b = kept.cut(w)
-        assert before <= value == pytest.approx(problem.value(w)[0], rel=1e-12)
-        for other in rng.normal(size=(5, problem.dim)):
-            assert problem.objective.regularizer(other) + b - v @ other <= problem.value(other)[0] + 1e-12
-
-
-def test_planes_that_time_ends_are_not_kept_in_part():
-    problem = training_problem(Word, *_words())
-    whole, left = KeptPlanes(problem), iter([None, None, OutOfTime("now")])
-    planes = problem.oracle(np.zeros(problem.dim))
-    n_new = len(whole.add(planes))
-    assert n_new > 2
-
-    def pause(ahead=0.0):
-        if error := next(left, None):
-            raise error
-
-    late = KeptPlanes(problem)
-    problem.pause = pause
-    assert (len(late.add(planes)), len(late), late.rows.shape[0]) == (0, 0, 0)
-    assert len(late.add(planes)) == n_new, "none of them counts as known"
-    assert (late.rows != whole.rows).nnz == 0
 
 
 def test_few_weights_are_moved_together():

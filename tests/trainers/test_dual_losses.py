@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from combinations import crossed
-from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along, chain, complete
+from model_table import tagger
+from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along, complete
 from ssvm_dsl.ir.need import Ability
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
@@ -42,13 +43,7 @@ class Full(Model):
     loss = Hamming(y, normalize=True)
 
 
-class Line(Model):
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y, normalize=True)
+Line = tagger(2, 3, normalize=True)
 
 
 def associative(rng):

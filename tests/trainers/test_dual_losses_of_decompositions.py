@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import cache
 
 import numpy as np
@@ -26,11 +25,6 @@ from ssvm_dsl import (
     pairs,
 )
 from ssvm_dsl.errors import NoBackendError
-from ssvm_dsl.ir import Question, positions
-from ssvm_dsl.ir.need import Limits
-from ssvm_dsl.plugin_api import StopRule
-from ssvm_dsl.testing import training_problem
-from ssvm_trainers.dual.dlpw import DLPW
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -123,52 +117,6 @@ def test_bounds_hold_at_any_time(name, passes):
     report, optimum = fit(name, 3, passes=passes).report_, case(name)[3]
     assert report.dual <= optimum * (1 + 1e-4)
     assert report.primal >= optimum * (1 - 2e-4)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_going_on_from_a_state_is_bit_for_bit(name):
-    model, X, Y, _ = case(name)
-
-    def problem():
-        return training_problem(model, X, Y, risk="relaxed", trainer="dlpw", backend="decompose", lam=LAM)
-
-    def trainer():
-        return DLPW(passes=3, averaging="weighted", evaluate_every=100, random_state=0)
-
-    def weights(steps, n):
-        return [one.w.copy() for one in itertools.islice(steps, n)]
-
-    straight, broken = weights(trainer().steps(problem(), StopRule(tol=1e-9)), 6), trainer()
-    weights(broken.steps(problem(), StopRule(tol=1e-9)), 3)
-    state = {key: value.copy() if isinstance(value, np.ndarray) else value for key, value in broken.state().items()}
-    rest = weights(trainer().resume(problem(), StopRule(tol=1e-9), state), 3)
-    np.testing.assert_array_equal(rest, straight[3:])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_slopes_are_those_of_the_bound(name):
-    """The directional derivative at prices of 0, where random scores have no ties."""
-    model, X, Y, _ = case(name)
-    problem = training_problem(model, X, Y, risk="relaxed", trainer="dlpw", backend="decompose", lam=LAM)
-    rng, n = np.random.default_rng(2), problem.n
-    theta = problem.scores(rng.normal(size=problem.dim))
-    found = problem.session.dual_bound(Question(theta, limits=Limits(iterations=0)))
-    change = theta.copy()
-    change.node[:], change.pool[:] = rng.normal(size=theta.node.shape), rng.normal(size=theta.pool.shape)
-    moved = theta.copy()
-    moved.node[:] += 1e-6 * change.node
-    moved.pool[:] += 1e-6 * change.pool
-    there = problem.session.dual_bound(Question(moved, warm=found.messages, limits=Limits(iterations=0)))
-    program = problem.program
-    slope = np.array([
-        change.node[positions(program.state_ptr[program.var_ptr], np.array([i]))]
-        @ found.marginals.node[program.state_ptr[program.var_ptr[i]] : program.state_ptr[program.var_ptr[i + 1]]]
-        for i in range(n)
-    ])  # fmt: skip
-    for group, tables, marginals in zip(program.groups, change.tables, found.marginals.tables, strict=True):
-        owner = np.repeat(np.arange(n), np.diff(group.ptr))
-        slope += np.bincount(owner, (tables[group.table_rows()] * marginals).sum(axis=1), n)
-    np.testing.assert_allclose((there.bound - found.bound) / 1e-6, slope, atol=1e-3)
 
 
 Line = independent(2, 2)

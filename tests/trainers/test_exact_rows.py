@@ -37,8 +37,6 @@ from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir import ConstraintGroup, Program, pointers
 from ssvm_dsl.plugin_api import ConstraintHull, associative, constraint_hull, local_obstacle
 from ssvm_dsl.registry import registry
-from ssvm_trainers.dual.points_of_problem import polytope_of
-from ssvm_trainers.dual.polytope import score_columns
 
 TRUTH = np.array([1.0, -1.0, 0.5])
 
@@ -220,69 +218,6 @@ def test_examples_that_do_not_count():
         for trainer in ("bcfw", "lp-dual-qp", "extragradient")
     ]
     assert [one.primal for one in found] == pytest.approx([found[0].primal] * 3, rel=1e-6)
-
-
-class _Problems:
-    """Keeps the problem that a fit makes."""
-
-    def __init__(self, monkeypatch):
-        self.found = []
-        from ssvm_trainers.dual import lp_dual_qp
-
-        def keep(problem, trainer):
-            self.found.append(problem)
-            return polytope_of(problem, trainer)
-
-        monkeypatch.setattr(lp_dual_qp, "polytope_of", keep)
-
-    def of(self, model):
-        fit(model, data_of(model), trainer="lp-dual-qp")
-        return self.found.pop()
-
-
-@each_model
-def test_columns_rows_and_adjoints(model, monkeypatch):
-    problem = _Problems(monkeypatch).of(model)
-    points, rng = polytope_of(problem, "none"), np.random.default_rng(0)
-    truth, w = points.truth(), rng.normal(size=problem.dim)
-    rows = points.equations
-    np.testing.assert_allclose(rows.matrix @ truth, rows.right, atol=1e-12)
-    np.testing.assert_allclose(points.rounded(truth), truth, atol=1e-9)
-    np.testing.assert_allclose(points.score_matrix() @ w, points.scores(w), atol=1e-12)
-    x = rng.random(len(truth))
-    columns = score_columns(points) @ w
-    assert np.dot(points.mass(points.full(x)), points.scores(w)) == pytest.approx(np.dot(x, columns))
-    assert np.dot(points.features(x), w) == pytest.approx(np.dot(x, columns))
-    assert score_columns(points).nnz <= points.n_features()
-
-
-@each_model
-def test_any_numbers_make_a_valid_plane(model, monkeypatch):
-    problem = _Problems(monkeypatch).of(model)
-    points, rng = polytope_of(problem, "none"), np.random.default_rng(0)
-    for scale in (1e-3, 1.0, 1e3):
-        x = np.maximum(points.truth() + scale * rng.normal(size=len(points.loss)), 0.0)
-        rounded, rows = points.rounded(x), points.equations
-        assert rounded.min() >= 0.0
-        np.testing.assert_allclose(rows.matrix @ rounded, rows.right, atol=1e-9)
-        v, b = points.plane(x, problem.objective.weight)
-        for _ in range(5):
-            w = np.maximum(rng.normal(size=problem.dim), problem.objective.lower)
-            value = problem.objective.primal(w, problem.oracle(w).value) - problem.objective.regularizer(w)
-            assert value >= b - v @ w - 1e-9 * (1.0 + abs(b))
-
-
-@each_model
-def test_the_best_point_is_a_labelling(model, monkeypatch):
-    problem = _Problems(monkeypatch).of(model)
-    points, rng = polytope_of(problem, "none"), np.random.default_rng(1)
-    rows = points.equations
-    for _ in range(3):
-        w = np.maximum(3.0 * rng.normal(size=problem.dim), problem.objective.lower)
-        worth = points.loss + score_columns(points) @ w
-        found = linprog(-worth, A_eq=csr_array(rows.matrix), b_eq=rows.right, method="highs")
-        less = points.truth_features(np.ones(problem.n)) @ w
-        assert -found.fun + points.const.sum() - less == pytest.approx(problem.oracle(w).value.sum(), abs=1e-7)
 
 
 class Draws(Model):

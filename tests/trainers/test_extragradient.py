@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice
-from types import SimpleNamespace
 
 import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
-from test_every_trainer import check_certificate, check_optimal, fitted
+from test_every_trainer import check_certificate, fitted
 from test_lp_dual_qp import Triples, noise
 
 import small
@@ -17,15 +16,14 @@ from model_table import tagger
 from small import Case
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
-from ssvm_dsl.errors import OutOfTime, TrainingError
-from ssvm_dsl.ir import Group, Program
+from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import extragradient
-from ssvm_trainers.dual.extragradient import Extragradient, WeightMetric
+from ssvm_trainers.dual.extragradient import Extragradient
 from ssvm_trainers.dual.points_of_problem import polytope_of
-from ssvm_trainers.dual.polytope import TrainingPolytope, owner_of_cells, score_columns
+from ssvm_trainers.dual.polytope import score_columns
 from ssvm_trainers.dual.projection import polytopes as projection
-from ssvm_trainers.dual.projection.polytopes import PolytopeProjection, layout_of
+from ssvm_trainers.dual.projection.polytopes import PolytopeProjection
 
 SOME = [
     Case(small.Word),
@@ -80,7 +78,6 @@ def points_of(case, relaxed=True):
 
 
 ANY = Case(small.Loopy)
-WEIGHTED = Case(small.Word, C=0.05, weighted=True, tag="-weighted")
 
 
 @pytest.mark.parametrize("case", [*SOME, ANY], ids=str)
@@ -97,35 +94,6 @@ def test_the_projection_is_the_closest_point(case):
             z = z + 0.03 * scale * rng.normal(size=len(z))
 
 
-def test_factors_of_three_variables_and_parallel_ones():
-    problem = SimpleNamespace(objective=SimpleNamespace(weight=np.array([1.0, 0.0, 2.0])))
-    rng, ptr = np.random.default_rng(0), np.array([0, 4, 8, 12])
-    card = np.tile(np.array([2, 3, 2, 3], dtype=np.int32), 3)
-    triples = np.array([[1, 0, 2], [5, 4, 6], [9, 8, 10]], dtype=np.int32)
-    pairs = np.array([[3, 0], [0, 3], [7, 4], [11, 8]], dtype=np.int32)
-    groups = (
-        Group.of("triple", (3, 2, 2), triples, np.arange(4), np.zeros(3, np.int32), 1, ptr),
-        Group.of("pair", (3, 2), pairs[[0, 2, 3]], np.arange(4), np.arange(3, dtype=np.int32), 3, ptr),
-        Group.of("turned", (2, 3), pairs[[1]], np.array([0, 1, 1, 1]), np.zeros(1, np.int32), 1, ptr),
-    )
-    problem.parameters = SimpleNamespace(program=Program(ptr, card, groups))
-    used = problem.objective.weight[owner_of_cells(problem.parameters.program)] > 0.0
-    polytope = TrainingPolytope(problem, used)
-    projection = projection_of(polytope)
-    for scale in (1.0, 30.0):
-        z = scale * rng.normal(size=len(polytope.kept))
-        x = projection.step(polytope.full(z), np.zeros(projection.n_scores), 0.0)[0][polytope.kept]
-        np.testing.assert_allclose(x, closest(polytope, z), atol=1e-7)
-
-
-def test_scores_move_the_point_that_is_projected():
-    polytope, rng = points_of(WEIGHTED), np.random.default_rng(0)
-    w, x = rng.normal(size=polytope.problem.dim), rng.normal(size=polytope.n_cells)
-    found, _, _ = projection_of(polytope).step(x, polytope.scores(w), 0.3)
-    z = x[polytope.kept] + 0.3 * (score_columns(polytope) @ w)
-    np.testing.assert_allclose(found[polytope.kept], closest(polytope, z), atol=1e-7)
-
-
 def test_labellings_are_their_own_projections():
     for case in (Case(small.Word), ANY, Case(small.Ties)):
         polytope = points_of(case)
@@ -133,83 +101,11 @@ def test_labellings_are_their_own_projections():
         np.testing.assert_allclose(found, polytope.truth(), atol=1e-8)
 
 
-def test_simplices_have_a_closed_form():
-    rng, sizes = np.random.default_rng(0), np.array([3, 1, 4, 3, 4, 4, 2])
-    program = Program(np.array([0, 2, 2, 7]), sizes.astype(np.int32))
-    projection = PolytopeProjection(layout_of(program), program.n_states, np.ones(3))
-    for scale in (0.1, 1.0, 1e3):
-        z = scale * rng.normal(size=sizes.sum())
-        x, _, _ = projection.step(z, np.zeros(len(z)), 0.0)
-        for given, found in zip(np.split(z, np.cumsum(sizes)[:-1]), np.split(x, np.cumsum(sizes)[:-1]), strict=True):
-            falling = np.sort(given)[::-1]  # Held, Wolfe and Crowder 1974
-            levels = (np.cumsum(falling) - 1.0) / np.arange(1, len(given) + 1)
-            level = levels[np.flatnonzero(falling > levels)[-1]]
-            np.testing.assert_allclose(found, np.maximum(given - level, 0.0), atol=1e-9 * (1 + scale))
-
-
 def test_a_projection_that_comes_to_no_end_is_an_error(monkeypatch):
     monkeypatch.setattr(projection, "ACCURACY", 0.0)
     polytope = points_of(ANY)
     with pytest.raises(TrainingError, match=r"'extragradient': a projection .* 500 steps of Newton's method; use"):
         projected(projection_of(polytope), polytope, 10.0 * np.cos(np.arange(len(polytope.loss))))
-
-
-def test_a_bad_start_is_left():
-    polytope = points_of(ANY)
-    z = np.cos(np.arange(len(polytope.loss)))
-    misled = projection_of(polytope)
-    misled.y = 1e9 * np.sin(np.arange(len(misled.y)))
-    np.testing.assert_allclose(projected(misled, polytope, z), closest(polytope, z), atol=1e-6)
-
-
-def test_time_runs_out_inside_a_long_projection(monkeypatch):
-    def struck():
-        raise OutOfTime
-
-    monkeypatch.setattr(projection, "ACCURACY", 0.0)
-    monkeypatch.setattr(projection, "COLUMNS", 1)
-    polytope = points_of(ANY)
-    endless = projection_of(polytope)
-    endless.pause = struck
-    with pytest.raises(OutOfTime):
-        projected(endless, polytope, 10.0 * np.cos(np.arange(len(polytope.loss))))
-
-
-def test_where_a_projection_looks_at_the_clock_changes_nothing(monkeypatch):
-    polytope, looks = points_of(ANY), []
-    scores = 10.0 * np.cos(np.arange(len(polytope.loss)))
-    whole = projected(projection_of(polytope), polytope, scores)
-    monkeypatch.setattr(projection, "COLUMNS", 1)
-    cut = projection_of(polytope)
-    cut.pause = lambda: looks.append(1)
-    np.testing.assert_array_equal(projected(cut, polytope, scores), whole)
-    assert len(looks) > len(polytope.problem.objective.weight)
-
-
-@pytest.mark.parametrize("bounded", [False, True])
-def test_lengths_of_weights_hold_what_scores_move(bounded):
-    rng = np.random.default_rng(0)
-    matrix, counts = sparse.random_array((30, 8), density=0.4, rng=rng, format="csr"), rng.random(30)
-    regularizer, lower = rng.random(8), np.full(8, -np.inf)
-    lower[5:] = 0.0 if bounded else -np.inf
-    metric = WeightMetric(matrix, counts, regularizer, lower)
-    least = np.diag(regularizer) + (matrix.T @ (counts[:, None] * matrix.toarray()))
-    whole = np.column_stack([metric.solve(one) for one in np.eye(8)])
-    P = np.linalg.inv(whole)
-    w = rng.normal(size=8)
-    assert metric.squared(w) == pytest.approx(w @ P @ w)
-    assert np.linalg.eigvalsh(P - least).min() >= -1e-12
-    if bounded:
-        np.testing.assert_allclose(P[5:], np.diag(np.diag(P))[5:], atol=1e-12)
-    else:
-        np.testing.assert_allclose(P, least, atol=1e-12)
-
-
-def test_large_metrics_are_diagonal(monkeypatch):
-    monkeypatch.setattr(extragradient, "MOST_PRODUCTS", 0)
-    data = Case(small.Word).make(0)
-    best, w = data.optimum()
-    check_optimal(data, fitted(data, trainer="extragradient", tol=1e-6, max_passes=1000), best, w)
 
 
 Chains = tagger(5, 3)

@@ -14,7 +14,7 @@ from ssvm_dsl.plugin_api import StopRule
 from ssvm_dsl.testing import training_problem
 from ssvm_trainers.planes import factor_blocks
 from ssvm_trainers.planes.bcfw import BCFW
-from ssvm_trainers.planes.factor_blocks import FactorRun, own_tables, suits
+from ssvm_trainers.planes.factor_blocks import FactorRun, suits
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -120,44 +120,6 @@ def test_bounds_are_true_at_any_time(case):
         v, b = one.plane
         assert problem.objective.dual(v, b) == one.dual
         assert exact[1] >= problem.objective.regularizer(one.w) + b - v @ one.w - 1e-9  # the plane is below
-
-
-def test_curvature_is_never_underestimated(case):
-    problem, rng = problem_of(*case), np.random.default_rng(5)
-    program, run = problem.parameters.program, FactorRun(problem, 0, None)
-    curvature, factors = run.visited.curvature, run.visited.factors
-    for i in range(problem.n):
-        for kind in ("node", "factor"):
-            change = np.zeros(len(run.mu))
-            states = program.state_ptr[program.var_ptr[[i, i + 1]]]
-            if kind == "node":
-                change[slice(*states)] = rng.normal(size=states[1] - states[0])
-                length = np.repeat(curvature.node, program.card) @ change[: program.n_states] ** 2
-            else:
-                length = 0.0
-                for f in range(factors.start[factors.shape[i]], factors.start[factors.shape[i] + 1]):
-                    g = factors.group[f]
-                    values, at = rng.normal(size=factors.n_configs[g]), factors.mu_at[i, g] + factors.mu[f]
-                    change[at : at + len(values)] = values
-                    length += curvature.factor[curvature.at[i] + f] * values @ values
-            v = run._plane(run.mu - change)[0] - run._plane(run.mu)[0]
-            stretched = v * v / problem.objective.scale
-            assert stretched.sum() * problem.n**2 <= length * (1 + 1e-9)
-
-
-def test_tables_that_are_weights():
-    problem = problem_of(*untied())
-    program, run = problem.parameters.program, FactorRun(problem, 0, None)
-    run.w[:] = np.random.default_rng(2).normal(size=problem.dim)
-    pool, factors = np.concatenate([t.ravel() for t in problem.scores(run.w).tables]), run.visited.factors
-    own, n = factors.own >= 0, factors.n_configs[factors.group]
-    assert (
-        set(factors.group[own]) == set(own_tables(problem)) == {g for g, k in enumerate(program.groups) if k.arity == 3}
-    )
-    for f in np.flatnonzero(own):
-        for base in factors.table_at[factors.shape == np.searchsorted(factors.start, f, "right") - 1, factors.group[f]]:
-            np.testing.assert_array_equal(run.w[factors.own[f] :][: n[f]], pool[base + factors.table[f] :][: n[f]])
-    assert own_tables(problem_of(*binary())) == {}  # features, and a form
 
 
 def test_messages_in_single_precision(monkeypatch):

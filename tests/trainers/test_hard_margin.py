@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
+from model_table import tagger
 from ssvm_dsl import (
     Dim,
     Factor,
@@ -36,14 +37,8 @@ class Binary(Model):
     loss = Hamming(y)
 
 
-class Word(Model):
-    """A chain."""
-
-    T = Dim()
-    x, y = Input(T, 6), Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+#: A chain.
+Word = tagger(6, 3)
 
 
 class Bounded(Word):

@@ -7,17 +7,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import small
-from small import Case
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, grid
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers.cutting.kept_planes import each
-from ssvm_trainers.planes import store
-from ssvm_trainers.planes.bcfw import BCFW
-from ssvm_trainers.planes.cache import places
-from ssvm_trainers.planes.joint_steps import LEAST_CUTS, JointBudget, KeptRows, climb, cut_work
-from ssvm_trainers.planes.store import MOST_WEIGHTS
+from ssvm_trainers.planes.joint_steps import KeptRows, climb
 
 
 def best_over_rows(objective, share, rows):
@@ -72,52 +64,6 @@ def test_a_climb_reaches_the_best_dual_weights_of_the_kept_planes(seed, bounded)
     assert (w >= lower).all()
 
 
-@pytest.mark.parametrize(
-    ("case", "options"),
-    [
-        (Case(small.Word, n=6), {}),
-        (Case(small.Tree, ragged=(1, 4), n=4), {}),
-        (Case(small.Loopy, C=9.0), {"risk": "relaxed", "backend": "lp"}),
-    ],
-    ids=str,
-)
-def test_rows_are_the_planes_of_the_oracle(case, options):
-    problem = case.make(0).problem(**options)
-    w = np.random.default_rng(0).normal(size=problem.dim)
-    run = BCFW(blocks="auto" if not options else "examples", random_state=0).begin(problem, None)
-    planes = problem.oracle(w)
-    run._take(planes)
-    rows = KeptRows.of(run.planes.cache)
-    assert len(rows.owner) == len(rows.psi) > 0
-    found = {int(one.examples[0]): one for one in each(planes, problem.parameters.program)}
-    for owner, loss, psi in zip(rows.owner, rows.loss, rows.psi):
-        one = found[int(owner)]
-        assert loss == pytest.approx(one.loss[0], abs=1e-12)
-        np.testing.assert_allclose(psi, problem.accumulate(one, np.ones(1), np.zeros(problem.dim)), atol=1e-12)
-    before = run.planes.refresh()
-    run.planes.cache.alpha[places(run.planes.cache)] = rows.alpha
-    assert run.planes.refresh()[0] == before[0]
-
-
-@pytest.mark.parametrize("options", [{}, {"risk": "relaxed", "backend": "lp"}], ids=str)
-@pytest.mark.parametrize("case", [Case(small.Word, n=6), Case(small.Loopy, C=9.0), Case(small.Bounded, n=6)], ids=str)
-def test_planes_that_are_vectors_take_the_steps_of_labellings_and_of_marginals(case, options, monkeypatch):
-    found = []
-    for most in (store.MOST_WEIGHTS, 0):
-        monkeypatch.setattr(store, "MOST_WEIGHTS", most)
-        monkeypatch.setattr(store, "WORTH_FACTORS", 0)
-        trainer = BCFW(blocks="examples", random_state=0, max_cached_passes=0)
-        run = trainer.begin(case.make(0).problem(**options), None)
-        assert bool(run.planes.cache.dense.psi.size) == bool(most)
-        for _ in range(60):
-            run.iterate(StopRule(tol=0.0, max_passes=1000.0))
-        w, (dual, (v, _)) = run.planes.w.copy(), run.planes.refresh()
-        found.append(dual)
-        np.testing.assert_allclose(w, run.problem.objective.weights(v), atol=1e-9)
-    # steps differ: a line search makes slopes equal, and rounding decides which of them the next one takes
-    assert found[0] == pytest.approx(found[1], rel=0.02)
-
-
 class Line(Model):
     T = Dim()
     x = Input(T, 3)
@@ -125,11 +71,6 @@ class Line(Model):
     unary = Factor(y, features=x)
     pair = Factor(chain(y))
     loss = Hamming(y, normalize=True)
-
-
-class Wide(Line):
-    x = Input(Line.T, 150)
-    unary = Factor(Line.y, features=x)
 
 
 class Picture(Model):
@@ -168,60 +109,3 @@ def test_few_weights_and_large_examples_take_few_passes(model, data, settings):
     settings = {"risk": settings.get("risk", "margin"), "trainer": "bundle"}
     other = StructuredSVM(model, C=10.0, tol=1e-3, random_state=0, **settings).fit(*data)
     assert report.primal == pytest.approx(other.report_.primal, rel=2e-3)
-
-
-def test_joint_steps_only_raise_the_dual():
-    problem = Case(small.Word, n=6, C=20.0).make(0).problem()
-    run = BCFW(random_state=0).begin(problem, None)
-    for _ in range(6):
-        run.iterate(StopRule(tol=1e-9))
-        before = run.planes.refresh()[0]
-        run._joint()
-        assert run.dual >= before - 1e-12
-
-
-def test_a_climb_keeps_to_its_budget_and_loses_nothing():
-    rng = np.random.default_rng(0)
-    n, dim = 12, 4
-    owner = np.sort(np.concatenate([rng.integers(n, size=40), [0]]))
-    objective = RegularizedRisk(0.02, n, np.ones(n), np.ones(dim), np.full(dim, -np.inf))
-    rows = KeptRows(owner, rng.uniform(size=41), 3.0 * rng.normal(size=(41, dim)), rng.uniform(size=41) / 50.0)
-
-    def dual(alpha):
-        mixed = alpha / n
-        return objective.dual(mixed @ rows.psi, float(mixed @ rows.loss))
-
-    reached = [dual(rows.alpha)]
-    for most in (0.0, 3.0 * cut_work(41, dim, 4), np.inf):
-        found = climb(objective, np.full(n, 1 / n), rows, 0.0, start=np.zeros(dim), most=most)
-        assert most == np.inf or found.operations <= most + 2.0 * cut_work(41, dim, 5)
-        reached.append(dual(found.alpha))
-    assert reached == sorted(reached)
-
-
-@pytest.mark.parametrize("model", [Line, Wide])
-def test_joint_steps_take_no_more_operations_than_the_rest(model):
-    """With few weights, and with more where examples are long enough to keep planes as vectors."""
-    X, Y = lines(20, length=20)
-    if model is Wide:
-        X = [np.concatenate([x, np.sin(x @ np.arange(3.0 * 147).reshape(3, 147))], axis=1) for x in X]
-    svm = StructuredSVM(model, C=1.0, tol=1e-2, random_state=0).fit(X, Y)
-    report = svm.report_
-    assert (report.n_weights > MOST_WEIGHTS) == (model is Wide)
-    shares = [event.extra["joint_share"] for event in report.history if "joint_share" in event.extra]
-    assert report.converged
-    assert 0.0 < shares[-1] <= 0.55
-
-
-def test_a_climb_that_gains_less_than_visits_waits_longer_for_the_next():
-    budget, enough = JointBudget(), LEAST_CUTS * cut_work(10, 4, LEAST_CUTS)
-    budget.earn(enough, 5.0)
-    assert budget.allows(10, 4)
-    budget.spend(enough, 1.0)
-    budget.earn(enough, 5.0)
-    assert not budget.allows(10, 4)
-    budget.earn(2.0 * enough, 0.0)
-    assert budget.allows(10, 4) == enough  # and takes no more than it has to
-    budget.spend(enough, 9.0)
-    budget.earn(enough, 1.0)
-    assert budget.allows(10, 4)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 from scipy.special import logsumexp
 from test_every_trainer import check_certificate, check_optimal, fitted
 from test_lp_dual_qp import Triples, noise
@@ -32,16 +31,11 @@ from ssvm_dsl import (
     pairs,
 )
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.ir import Group, Program
+from ssvm_dsl.ir import Program
 from ssvm_dsl.learning.risks import factored
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import extragradient
-from ssvm_trainers.dual.junction_trees import from_conditionals, junction_trees, to_conditionals
-from ssvm_trainers.dual.lp_dual_qp import LPDualQP
-from ssvm_trainers.dual.points_of_problem import polytope_of
-from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, score_columns
-from ssvm_trainers.dual.smo import smo_kernels
-from ssvm_trainers.dual.smo.smo import SMO
+from ssvm_trainers.dual.polytope import clique_polytope, score_columns
 
 #: What works on marginals of cliques.
 FACTORED = [("smo", {}), ("lp-dual-qp", {}), ("extragradient", {}), ("extragradient", {"geometry": "entropic"})]
@@ -80,26 +74,6 @@ CYCLIC = [
 ]
 
 
-def random_program(rng: np.random.Generator, n_examples: int = 3) -> Program:
-    """Random graphs of up to six variables of one to three states, with factors of two and three variables."""
-    sizes = rng.integers(0, 7, n_examples)
-    ptr = np.append(0, np.cumsum(sizes)).astype(np.int64)
-    card = rng.integers(1, 4, ptr[-1]).astype(np.int32)
-    by_cards: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-    for lo, hi in itertools.pairwise(ptr.tolist()):
-        for arity in (2, 2, 2, 3, 2, 2, 3):
-            if hi - lo >= arity:
-                scope = tuple(lo + rng.choice(hi - lo, arity, replace=False))
-                by_cards.setdefault(tuple(card[list(scope)].tolist()), []).append(scope)
-    groups = []
-    for cards, scopes in by_cards.items():
-        scope = np.array(sorted(scopes, key=lambda s: np.searchsorted(ptr, min(s), "right")), np.int32)
-        starts = np.searchsorted(scope.min(axis=1), ptr).astype(np.int64)
-        rows = rng.integers(0, 2, len(scope)).astype(np.int32)
-        groups.append(Group.of(str(cards), cards, scope, starts, rows, 2, ptr))
-    return Program(ptr, card, tuple(groups)).validate()
-
-
 def labellings(program: Program, i: int):
     lo, hi = program.var_ptr[i : i + 2]
     return [np.array(one, np.int32) for one in itertools.product(*map(range, program.card[lo:hi]))]
@@ -110,71 +84,6 @@ def whole(program: Program, i: int, labels: np.ndarray) -> np.ndarray:
     out = np.zeros(program.n_variables, np.int32)
     out[program.var_ptr[i] : program.var_ptr[i + 1]] = labels
     return out
-
-
-def score_of(program: Program, entries: np.ndarray, i: int, labels: np.ndarray) -> float:
-    """The score of a labelling by the definition of Theta."""
-    lo = program.var_ptr[i]
-    total, start = 0.0, program.n_states
-    total += sum(entries[program.state_ptr[lo + v] + s] for v, s in enumerate(labels))
-    for group in program.groups:
-        scope, table = group.factors(i)
-        for variables, row in zip(scope, table, strict=True):
-            total += entries[start + row * group.n_configs + np.dot(labels[variables], group.strides)]
-        start += group.n_tables * group.n_configs
-    return float(total)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_points_are_the_mixtures_of_labellings(seed):
-    """Truths are points, scores are those of Theta, and the best point of a linear function is a labelling."""
-    rng = np.random.default_rng(seed)
-    program = random_program(rng)
-    trees = junction_trees(program)
-    n_entries = program.n_states + sum(g.n_tables * g.n_configs for g in program.groups)
-    entries = rng.normal(size=n_entries)
-    costs, rows, right = trees.scores_of_cells(n_entries) @ entries, trees.equations(), trees.right()
-    assert np.linalg.matrix_rank(rows.toarray()) == trees.n_rows
-    best = 0.0
-    for i in range(program.n_examples):
-        scores = []
-        for labels in labellings(program, i):
-            x = np.zeros(trees.n_cells)
-            x[trees.labelling_cells(whole(program, i, labels))] = 1.0
-            np.testing.assert_array_equal(rows @ x, right)
-            scores.append(np.dot(x, np.where(trees.owner() == i, costs, 0.0)))
-            assert scores[-1] == pytest.approx(score_of(program, entries, i, labels), abs=1e-9)
-        best += max(scores)
-    found = linprog(-costs, A_eq=rows, b_eq=right) if trees.n_cells else None
-    assert -(found.fun if found else 0.0) == pytest.approx(best, abs=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_two_passes_give_the_marginals_of_a_distribution(seed):
-    rng = np.random.default_rng(100 + seed)
-    program = random_program(rng, 2)
-    trees = junction_trees(program)
-    scores = rng.normal(size=trees.n_cells) * rng.choice([1.0, 100.0])
-    ruled_out = rng.random(trees.n_cells) < 0.3
-    ruled_out[trees.labelling_cells(rng.integers(program.card).astype(np.int32))] = False  # as the truth's never are
-    given = np.where(ruled_out, -np.inf, scores)
-    expected, possible = np.zeros(trees.n_cells), np.zeros(trees.n_cells, bool)
-    for i in range(program.n_examples):
-        cells = [trees.labelling_cells(whole(program, i, y)) for y in labellings(program, i)]
-        mine = slice(*trees.clique_ptr[i : i + 2])
-        logs = np.array([given[one[mine]].sum() for one in cells])
-        for one, log in zip(cells, logs - logsumexp(logs), strict=True):
-            expected[one[mine]] += np.exp(log)
-            possible[one[mine]] |= log > -np.inf
-    np.testing.assert_array_equal(trees.possible(~ruled_out), possible)
-    given = np.where(possible, scores, -np.inf)
-    logs, mu = given.copy(), np.zeros(trees.n_cells)
-    to_conditionals(trees, logs, np.empty(trees.n_rows), np.empty(trees.n_rows), 0, len(trees.parent))
-    from_conditionals(trees, np.exp(logs), mu, 0, len(trees.parent))
-    np.testing.assert_allclose(mu, expected, atol=1e-12)
-    again = logs.copy()
-    to_conditionals(trees, again, np.empty(trees.n_rows), np.empty(trees.n_rows), 0, len(trees.parent))
-    np.testing.assert_allclose(again[possible], logs[possible], atol=1e-9)
 
 
 #: Entropic steps take long to the last digits.
@@ -269,65 +178,7 @@ def test_distributions_of_eg_see_given_scores():
     assert report.primal == pytest.approx(best.primal, rel=1e-4)
 
 
-def test_any_numbers_make_a_valid_plane_without_what_is_ruled_out(monkeypatch):
-    X, Y = rings(4)
-    svm = StructuredSVM(Ruled, C=1.0, trainer="lp-dual-qp", tol=1e-6)
-    problems = []
-
-    def steps(self, problem, stop, start=None):
-        problems.append(problem)
-        return keep(self, problem, stop, start)
-
-    keep = LPDualQP.steps
-    monkeypatch.setattr(LPDualQP, "steps", steps)
-    svm.fit(X, Y)
-    problem, rng = problems[0], np.random.default_rng(0)
-    points = polytope_of(problem, "none")
-    assert isinstance(points, CliquePolytope)
-    assert not points.used.all()
-    rows = points.equations
-    for scale in (1e-3, 1.0):
-        x = np.maximum(points.truth() + scale * rng.normal(size=len(points.loss)), 0.0)
-        np.testing.assert_allclose(rows.matrix @ points.rounded(x), rows.right, atol=1e-14)
-        v, b = points.plane(x, problem.objective.weight)
-        for _ in range(5):
-            w = rng.normal(size=problem.dim)
-            risk = problem.objective.primal(w, problem.oracle(w).value) - problem.objective.regularizer(w)
-            assert risk >= b - v @ w - 1e-12
-    assert np.isfinite(points.plane(np.zeros(len(points.loss)), problem.objective.weight)[1])
-
-
 # -- steps ---------------------------------------------------------------------------------------------
-
-
-def test_marginals_of_smo_stay_in_the_polytope_to_the_last_bit():
-    trainer = SMO(random_state=0)
-    steps = trainer.steps(Case(Wide, n=5, C=2.0).make(1).problem(), StopRule(tol=1e-9))
-    for _ in range(15):
-        next(steps)
-    state = trainer._run.marginals
-    rows = state.polytope.equations
-    np.testing.assert_array_equal(rows.matrix @ state.mu[state.polytope.kept], rows.right)
-    np.testing.assert_array_equal(state.mu / smo_kernels.GRID, np.round(state.mu / smo_kernels.GRID))
-    assert 0.0 < state.mu.min(where=state.mu > 0.0, initial=1.0) < 1.0
-
-
-def test_a_step_of_smo_gains_what_it_says():
-    problem = Case(Wide, n=4).make(2).problem()
-    trainer = SMO(random_state=1)
-    steps = trainer.steps(problem, StopRule(tol=1e-9))
-    next(steps)
-    state, gains = trainer._run.marginals, []
-    before, _ = state.refresh()
-    planes = problem.oracle(state.w)
-    for _ in range(3):
-        gains.append(state.take(planes) + state.visit_kept(np.arange(problem.n)))
-        w = state.w.copy()
-        after, _ = state.refresh()
-        np.testing.assert_allclose(state.w, w, atol=1e-9)
-        assert after == pytest.approx(before + gains[-1], abs=1e-10)
-        before = after
-    assert max(gains) > 0.0
 
 
 @pytest.mark.parametrize("options", [{"geometry": "entropic"}, {"geometry": "entropic", "method": "dual"}], ids=str)

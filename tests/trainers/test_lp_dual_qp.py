@@ -16,14 +16,11 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
 from ssvm_trainers.dual.points_of_problem import polytope_of
-from ssvm_trainers.dual.polytope import score_columns, score_matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 #: Problems with an optimum above 0 for which the local polytope holds combinations of labellings and no more.
 FORESTS = [case for case in CASES if case.model not in (small.Loopy, small.Perceptron, *small.LOSS_OF_WHOLE)]
-
-each_forest = pytest.mark.parametrize("case", FORESTS, ids=str)
 
 
 class Triples(Model):
@@ -103,33 +100,6 @@ def test_an_unfinished_solve_is_certified_honestly():
     assert report.dual <= best <= report.primal
     assert report.certified  # by bounds that need no search
     assert not report.converged
-
-
-@each_forest
-def test_the_matrix_of_scores(case):
-    parameters = case.make(0).problem().parameters
-    w = np.random.default_rng(0).normal(size=parameters.dim)
-    theta = parameters.scores(w)
-    np.testing.assert_allclose(score_matrix(parameters) @ w, np.concatenate([theta.node, theta.pool]), atol=1e-12)
-
-
-@crossed(case=[*FORESTS, Case(small.Loopy)], relaxed=[False, True])
-def test_columns_rows_and_adjoints(case, relaxed):
-    problem = case.make(0).problem()
-    problem.relaxed = relaxed
-    points, truth = polytope_of(problem, "none"), polytope_of(problem, "none").truth()
-    rng = np.random.default_rng(0)
-    w, x = rng.normal(size=problem.dim), rng.random(len(truth))
-    np.testing.assert_array_equal(points.equations.matrix @ truth, points.equations.right)
-    np.testing.assert_allclose(points.rounded(truth), truth, atol=1e-15)
-    np.testing.assert_allclose(points.score_matrix() @ w, points.scores(w), atol=1e-12)
-    columns = score_columns(points) @ w
-    np.testing.assert_allclose(np.dot(points.mass(points.full(x)), points.scores(w)), np.dot(x, columns))
-    np.testing.assert_allclose(points.score_features(points.mass(points.full(x))), points.features(x), atol=1e-12)
-    assert np.dot(points.features(x), w) == pytest.approx(np.dot(x, columns))
-    counts = (problem.objective.weight > 0).astype(float)
-    np.testing.assert_allclose(points.features(truth), points.truth_features(counts), atol=1e-12)
-    assert score_columns(points).nnz <= points.n_features()
 
 
 @pytest.mark.parametrize(

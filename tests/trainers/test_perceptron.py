@@ -9,6 +9,7 @@ from test_objective import in_blocks
 
 import small
 from combinations import crossed
+from model_table import independent
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters, make_chains
@@ -101,12 +102,7 @@ def test_the_average_weighs_all_examples_alike():
 def test_it_ends_by_itself_when_every_example_is_right(risk):
     X, Y = make_chains(n=30, n_states=3, n_features=20, length=(2, 4), noise=0.1, random_state=0)
 
-    class Chains(small.Model):
-        T = small.Dim()
-        x = small.Input(T, 20)
-        y = small.Label(T, 3)
-        emit = small.Factor(y, features=x)
-        loss = small.Hamming(y)
+    Chains = independent(20, 3)
 
     svm = StructuredSVM(Chains, risk=risk, trainer="perceptron", max_passes=1000, n_threads=1, random_state=0)
     svm.set_params(trainer_options={"averaging": False}).fit(X, Y)

@@ -14,14 +14,8 @@ from model_table import tagger
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
-from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.smo import smo_kernels as kernels
-from ssvm_trainers.dual.smo.smo import SMO
 from ssvm_trainers.dual.smo.smo_state import MarginalState
-
-TREE = Case(small.Tree, ragged=(1, 4, 5), n=4)
-
-SOME = [Case(Word, n=7, C=3.0), TREE, Case(small.Ties, C=2.0, weighted=True, regularization={"agree": 0.3})]
 
 
 def smo(data, **options) -> StructuredSVM:
@@ -138,19 +132,6 @@ def assert_consistent(state: MarginalState) -> None:
         for scope, table in zip(group.scope, tables):
             np.testing.assert_array_equal(table.sum(axis=1), node[scope[0]])
             np.testing.assert_array_equal(table.sum(axis=0), node[scope[1]])
-
-
-@pytest.mark.parametrize("case", [*SOME, Case(small.Layers, ragged=(1, 2), n=4), Case(small.Tokens)], ids=str)
-def test_marginals_stay_in_the_polytope_to_the_last_bit(case):
-    trainer = SMO(random_state=0)
-    steps = trainer.steps(case.make(1).problem(), StopRule(tol=1e-9))
-    for _ in range(25):
-        next(steps)
-    state = trainer._run.marginals
-    assert_consistent(state)
-    assert 0.0 < state.mu.min(where=state.mu > 0.0, initial=1.0) < 1.0
-    mixture(state, np.random.default_rng(0), 3)
-    assert_consistent(state)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -15,7 +15,6 @@ from ssvm_dsl.ir import labelling_marginals
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_dsl.testing import training_problem
 from ssvm_trainers.dual.smo.smo import SMO
-from ssvm_trainers.dual.smo.smo_relaxed import MOST, Vertices
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -99,15 +98,6 @@ def test_points_are_fractional_and_stay_in_the_polytope():
     vertices = state["marginals.vertices"]
     assert ((vertices > 0.1) & (vertices < 0.9)).any()  # no mixtures of labellings alone
     assert not np.array_equal(mu, labelling_marginals(program, problem.loss.truth))
-
-
-def test_the_oldest_vertices_go():
-    kept = Vertices(2, 1)
-    for k in range(MOST + 5):
-        assert kept.add(np.array([k, 1.0]), np.array([float(k)]), float(k)) == min(k, MOST - 1)
-    assert kept.add(np.array([MOST, 1.0]), np.zeros(1), 0.0) == MOST - 5
-    assert kept.points[0, 0] == kept.features[0, 0] == kept.loss[0] == 5.0
-    assert len(kept.loss) == MOST
 
 
 class Few(MODELS["full"][0]):

@@ -9,16 +9,15 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from test_every_trainer import fitted
 from test_smooth import fitted as fitted_risk
-from test_smooth import naive_objective, reference
+from test_smooth import reference
 
 import small
 from combinations import crossed
 from model_table import classifier
+from optima import Reference
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_dsl.learning.risks.hinges.slack import Envelope
-from ssvm_trainers.shared.lower_bound import PlaneHull
 
 Classes = classifier(5, 3)
 
@@ -113,7 +112,7 @@ def test_long_steps_end_in_the_start_or_in_an_error_of_the_trainer(case, risk):
         assert "step_size" in told
         return
     if risk == "log":
-        best, at_zero = reference(data, risk, 2.0), naive_objective(data, risk, np.zeros(len(data.scale)), 2.0)[0]
+        best, at_zero = reference(data, risk, 2.0), Reference(data, risk, 2.0).objective(np.zeros(len(data.scale)))[0]
     elif risk == "margin":
         best, at_zero = data.optimum(risk, 2)[0], data.objective(np.zeros(len(data.scale)), risk, 2)
     else:
@@ -175,18 +174,6 @@ def test_planes_of_huge_weights_are_still_below_the_risks(risk, power):
                 assert below <= truth + 1e-9 * max(1.0, abs(below))
 
 
-def test_planes_that_are_no_numbers_are_left_out_of_the_lower_bound():
-    problem = Case(Word).make(0).problem()
-    hull, v = PlaneHull(problem.objective), np.ones(problem.dim)
-    assert hull.add(v * np.nan, 1.0) == -np.inf
-    first = hull.add(0.01 * v, 1.0)
-    assert hull.add(v, np.inf) == hull.add(v * 1e200, 1.0) == first
-    assert hull.add(1e17 * v, -1e30) == first
-    other = PlaneHull(problem.objective)
-    other.add(1e17 * v, -1e30)
-    assert other.add(0.01 * v, 1.0) == pytest.approx(first, rel=1e-12)
-
-
 @pytest.mark.parametrize("trainer", ["subgradient", "adam"])
 def test_overflow_is_told_by_name(trainer):
     data = Case(Word, n=6).make(0)
@@ -203,12 +190,6 @@ def test_svrg_undoes_rounds_that_overflow():
     svm = fitted_risk(data, "log", power=2.0, trainer="svrg", tol=1e-2, max_passes=9000, trainer_options=options)
     assert svm.report_.converged
     assert svm.report_.primal == pytest.approx(reference(data, "log", 2.0), rel=1e-2)
-
-
-def test_an_envelope_without_a_finite_line_has_no_bound():
-    envelope = Envelope(np.zeros(2, np.int32), 2.0, 0.0)
-    envelope.tell(0.0, np.inf)
-    assert envelope.bound() == np.inf
 
 
 @pytest.mark.parametrize("case", [Case(Word, n=8), Case(small.Ties, n=8), Case(small.Loopy, n=8)], ids=str)

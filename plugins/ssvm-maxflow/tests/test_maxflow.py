@@ -9,15 +9,8 @@ import pytest
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, from_networkx, pairs
 from ssvm_dsl.errors import BackendFault, NoBackendError, ScoreError
 from ssvm_dsl.ir import Limits, Primal, Stop, Task
-from ssvm_dsl.testing import Problem, Recipe, Scores, answer, catalogue, check_backend, seeded
+from ssvm_dsl.testing import Problem, answer, check_backend
 from ssvm_maxflow import backend
-
-RECIPES = [
-    Recipe(n_examples=4, max_variables=8, max_card=2, density=1.0, regular=True, masks=True),
-    Recipe(n_examples=4, max_variables=8, max_card=2, regular=True, forbidden=True, empty=True),
-    Recipe(n_examples=3, max_variables=8, max_card=2, regular=True, tied=True, scores=Scores.INTEGER),
-    Recipe(n_examples=3, max_variables=8, max_card=2, regular=True, masks=True, scores=Scores.MIXED),
-]
 
 
 def submodular_grid(side, seed=0, whole=False, table=None):
@@ -35,28 +28,6 @@ def submodular_grid(side, seed=0, whole=False, table=None):
 
 
 # -- optima --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", catalogue())
-def test_corner_cases_have_the_optimum_of_graph_cut(name):
-    problem = catalogue()[name]
-    try:
-        found = answer("maxflow", problem)
-    except NoBackendError:
-        pytest.skip("not binary, submodular and pairwise")
-    expected = answer("graph-cut", problem)
-    assert problem.agree(found.score, expected.score)
-    assert (found.primal == expected.primal).all()
-
-
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("recipe", RECIPES, ids=repr)
-def test_random_problems_have_the_optimum_of_graph_cut(recipe, seed):
-    problem = seeded(recipe, seed)
-    found, expected = answer("maxflow", problem), answer("graph-cut", problem)
-    assert problem.agree(found.score, expected.score)
-    assert problem.agree(found.bound, found.score)
-    assert (found.primal == expected.primal).all()
 
 
 @pytest.mark.parametrize("side", [1, 2, 10, 60])

@@ -5,21 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl import POTTS, Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
+from model_table import graph
+from ssvm_dsl import POTTS, StructuredSVM
 from ssvm_dsl.errors import NoBackendError
 
 RNG = np.random.default_rng(0)
 
 
-class Graph(Model):
-    N, M = Dim(), Dim()
-    x = Input(N, 2)
-    e = Edges(M, over=N)
-    f = Input(M, 1)
-    y = Label(N, 2)
-    node = Factor(y, features=x)
-    edge = Factor(along(y, e), features=f, form=POTTS, nonneg=True)
-    loss = Hamming(y)
+Graph = graph(2, 2, 1, form=POTTS, nonneg=True)
 
 
 def example(n, *edges):

@@ -5,17 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
+from model_table import graph
+from ssvm_dsl import StructuredSVM
 
-
-class Coloured(Model):
-    N, M = Dim(), Dim()
-    x = Input(N, 2)
-    e = Edges(M, over=N)
-    y = Label(N, 3)
-    node = Factor(y, features=x)
-    edge = Factor(along(y, e))
-    loss = Hamming(y)
+Coloured = graph(2, 3)
 
 
 def colourings(n_graphs=8, n=14):

@@ -9,6 +9,7 @@ import pytest
 
 import naive
 import small
+from optima import planes_of
 from small import Case
 from ssvm_dsl import (
     POTTS,
@@ -111,7 +112,7 @@ def fitted(data, **options):
 def test_oracles_and_planes_of_every_labelling(case):
     data = case.make(0)
     for risk in ("margin", "slack"):
-        problem, planes = data.problem(risk=risk), naive.risk_planes(data.planes, risk)
+        problem, planes = data.problem(risk=risk), planes_of(data, risk)
         for size in (0.0, 0.5, 5.0):
             w = size * np.random.default_rng(1).normal(size=problem.dim)
             found = problem.oracle(w)

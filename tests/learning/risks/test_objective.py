@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 import naive
 import small
 from combinations import crossed
+from optima import least_over_planes
 from small import CASES, Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.learning.objective import RegularizedRisk, lam_of
@@ -145,7 +146,7 @@ def test_factors_that_are_not_regularised_cost_nothing():
     w = data.flat(svm.weights_)
     assert svm.report_.primal == pytest.approx(data.objective(w), rel=1e-9)
     # scale 1e-6 instead of 0 changes the optimum by next to nothing and has a dual
-    best, w_best = naive.reference_optimum(data.planes, 0.5, scale=np.maximum(data.scale, 1e-6))
+    best, w_best = least_over_planes(data.planes, 0.5, scale=np.maximum(data.scale, 1e-6))
     assert best - 1e-3 <= svm.report_.primal <= 1.05 * best
     assert np.abs(w_best[-4:]).max() > 0.1  # the bias is used
     assert svm.report_.dual <= best + 1e-6

@@ -16,6 +16,7 @@ from test_objective import in_blocks
 import naive
 import small
 from combinations import crossed
+from optima import Reference
 from small import Case, Data, Word
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM, chain
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
@@ -52,15 +53,9 @@ def joint(data: Data) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return of_truth, [one - psi for one, (_, psi) in zip(of_truth, data.planes, strict=True)]
 
 
-def planes_of(data: Data, values: np.ndarray, epsilon=EPSILON) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The risk as a maximum of planes ``loss - psi . w``: neither side counts, either one, or both."""
-    below, above = epsilon
-    out = []
-    for v, truth, every in zip(values, *joint(data), strict=True):
-        high = np.full(len(every), -v - above)
-        losses = np.concatenate([[0.0], high, [v - below], high + v - below])
-        out.append((losses, np.concatenate([[0.0 * truth], -every, [truth], truth - every])))
-    return out
+def reference(data: Data, power: float = 1.0) -> Reference:
+    """The objective by all labellings."""
+    return Reference(data, "regression", power, values_of(data), EPSILON)
 
 
 def fit(data: Data, values=None, **options) -> StructuredRegressor:
@@ -75,7 +70,7 @@ def fit(data: Data, values=None, **options) -> StructuredRegressor:
 def check(data: Data, reg: StructuredRegressor, best: float, power: int = 1) -> None:
     """The report holds the objective of the weights, by loops, and true bounds of the optimum."""
     w = data.flat(reg.weights_)
-    primal = naive.naive_objective(planes_of(data, values_of(data)), w, data.case.C, data.weight, data.scale, power)
+    primal = reference(data, power).objective(w)[0]
     assert reg.report_.primal == pytest.approx(primal, rel=1e-9, abs=1e-9)
     assert reg.report_.dual - 1e-7 * max(1.0, best) <= best <= primal + 1e-7 * max(1.0, best)
     assert reg.report_.certified
@@ -124,7 +119,7 @@ def test_a_heuristic_never_misses_the_labelling_that_is_known():
 
 def test_bounds_of_relaxations_certify():
     data = Case(small.Loopy, n=6, C=0.5).make(0)
-    best, _ = naive.reference_optimum(planes_of(data, values_of(data)), 0.5)
+    best = reference(data).optimum()[1]
     report = fit(data, backend="trws", guarantee="bound", tol=1e-6, max_passes=200).report_
     assert report.certified
     assert report.dual - 1e-7 <= best <= report.primal + report.inference_gap + 1e-7
@@ -137,8 +132,7 @@ def test_bounds_of_relaxations_certify():
 @crossed(case=CASES, power=[1, 2])
 def test_the_optimum_is_that_of_the_quadratic_program_over_all_labellings(case, power):
     data = case.make(0)
-    planes = planes_of(data, values_of(data))
-    best, w = naive.reference_optimum(planes, case.C, data.weight, data.scale, data.nonneg, power)
+    _, best, w = reference(data, power).optimum()
     reg = fit(data, power=power, tol=1e-7, max_passes=2000)
     check(data, reg, best, power)
     assert reg.report_.converged
@@ -150,7 +144,7 @@ def test_the_optimum_is_that_of_the_quadratic_program_over_all_labellings(case, 
 @pytest.mark.parametrize("trainer", ["subgradient", "adam"])
 def test_other_trainers_come_close_with_true_bounds(trainer):
     data = Case(Word, n=7).make(0)
-    best, _ = naive.reference_optimum(planes_of(data, values_of(data)), 1.0)
+    best = reference(data).optimum()[1]
     options = {"adam": {"step_size": 0.05, "batch_size": 2}}.get(trainer, {})
     reg = fit(data, trainer=trainer, tol=0.0, max_passes=300, random_state=0, trainer_options=options)
     check(data, reg, best)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from test_every_trainer import check_optimal
 
-import naive
 import small
 from combinations import crossed
+from optima import planes_of
 from small import Case
 from ssvm_dsl import Hamming, StructuredSVM
 from ssvm_dsl.errors import NoBackendError, SsvmError, TrainingError
@@ -92,7 +92,7 @@ def test_the_oracle_finds_the_best_product(case, way):
         assert not problem.by_count
     if way == "envelope":
         hide_counts(problem)
-    planes = naive.risk_planes(data.planes, "slack")
+    planes = planes_of(data, "slack")
     rng = np.random.default_rng(0)
     for size in (0.0, 0.1, 1.0, 10.0):
         for _ in range(4):

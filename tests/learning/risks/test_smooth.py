@@ -7,12 +7,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 from test_objective import as_shown, in_blocks
 
 import small
 from combinations import crossed
+from optima import Reference
 from small import CASES, Case, Data, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
@@ -27,33 +26,10 @@ SMOOTH_CASES = [case for case in CASES if case.model not in small.LOSS_OF_WHOLE]
 each_risk = pytest.mark.parametrize("risk", RISKS)
 
 
-def naive_risks(data: Data, risk: str, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(risk, gradient) of each example by sums over all labellings; weights in the order users see."""
-    values, gradients = [], []
-    for losses, psi in data.planes:
-        scores = (losses if risk == "softmax-margin" else 0.0) - psi @ flat
-        values.append(logsumexp(scores))
-        gradients.append(-np.exp(scores - values[-1]) @ psi)
-    return np.array(values), np.array(gradients)
-
-
-def naive_objective(data: Data, risk: str, flat: np.ndarray, power: float = 1.0) -> tuple[float, np.ndarray]:
-    """(objective, gradient) in the convention with C."""
-    values, gradients = naive_risks(data, risk, flat)
-    weight = data.case.C * (np.ones(len(values)) if data.weight is None else data.weight)
-    slopes = weight * power * values ** (power - 1)
-    primal = 0.5 * data.scale @ flat**2 + weight @ values**power
-    return primal, data.scale * flat + slopes @ gradients
-
-
 @cache
 def reference(data: Data, risk: str, power: float = 1.0) -> float:
     """The optimum, by scipy's L-BFGS-B."""
-    bounds = [(0.0 if nonneg else None, None) for nonneg in data.nonneg]
-    options = {"maxiter": 20000, "maxfun": 40000, "ftol": 1e-16, "gtol": 1e-10}
-    start = np.zeros(len(data.nonneg))
-    objective = lambda w: naive_objective(data, risk, w, power)  # noqa: E731
-    return minimize(objective, start, jac=True, bounds=bounds, options=options).fun
+    return Reference(data, risk, power).optimum()[1]
 
 
 def fitted(data: Data, risk: str, **options) -> StructuredSVM:
@@ -67,7 +43,7 @@ def fitted(data: Data, risk: str, **options) -> StructuredSVM:
 def check_optimal(data: Data, risk: str, svm: StructuredSVM, power: float = 1.0, rel: float = 1e-6) -> None:
     report, best, w = svm.report_, reference(data, risk, power), data.flat(svm.weights_)
     slack = 1e-8 * max(1.0, best)
-    assert report.primal == pytest.approx(naive_objective(data, risk, w, power)[0], rel=1e-9)
+    assert report.primal == pytest.approx(Reference(data, risk, power).objective(w)[0], rel=1e-9)
     assert report.dual - slack <= best <= report.primal + slack
     assert report.primal <= best + rel * max(best, 0.1)
     assert (w[data.nonneg] >= 0).all()
@@ -86,7 +62,7 @@ def test_values_and_gradients_are_sums_over_all_labellings(case, risk, fast, mon
     problem, rng = data.problem(risk), np.random.default_rng(0)
     for size in (0.0, 0.5, 5.0):
         flat = as_shown(data, size * rng.normal(size=problem.dim))
-        values, gradients = naive_risks(data, risk, flat)
+        values, gradients = Reference(data, risk).risks(flat)
         for ids in (None, np.array([2, 0]), np.array([1, 2, 3])):
             found = problem.gradient(in_blocks(data, flat), ids)
             chosen = slice(None) if ids is None else ids
@@ -97,7 +73,7 @@ def test_values_and_gradients_are_sums_over_all_labellings(case, risk, fast, mon
             assert found.offset + found.vector @ in_blocks(data, flat) == pytest.approx(weight @ values[chosen])
         primal, upper = problem.value(in_blocks(data, flat))
         assert primal == upper
-        assert primal / problem.objective.lam == pytest.approx(naive_objective(data, risk, flat)[0], rel=1e-9)
+        assert primal / problem.objective.lam == pytest.approx(Reference(data, risk).objective(flat)[0], rel=1e-9)
 
 
 def test_the_cases_use_the_fast_sums_and_the_plain_ones():
@@ -136,7 +112,7 @@ def test_scores_too_far_apart_for_doubles_are_still_summed(risk):
         problem, rng = data.problem(risk), np.random.default_rng(3)
         for size in (60.0, 300.0, 3000.0):
             flat = size * rng.normal(size=problem.dim)
-            values, gradients = naive_risks(data, risk, flat)
+            values, gradients = Reference(data, risk).risks(flat)
             found = problem.gradient(in_blocks(data, flat))
             np.testing.assert_allclose(found.value, values, rtol=1e-9, atol=1e-7)
             expected = in_blocks(data, problem.objective.weight @ gradients)
@@ -151,7 +127,7 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
     np.testing.assert_array_equal(one.vector, two.vector)
     np.testing.assert_array_equal(one.value, two.value)
     flat = data.flat({block.name: block.view(w) for block in data.grounded.parameters.blocks})
-    values, gradients = naive_risks(data, "log", flat)
+    values, gradients = Reference(data, "log").risks(flat)
     np.testing.assert_allclose(one.vector, in_blocks(data, gradients.sum(axis=0)), rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(one.value, values, rtol=1e-9)
 
@@ -200,7 +176,7 @@ def test_weights_that_are_not_regularised_have_no_bound_and_end_by_themselves():
     assert not svm.report_.converged
     assert svm.report_.dual == -np.inf
     assert svm.report_.primal <= reference(data, "log") * (1 + 1e-9)
-    assert np.abs(naive_objective(data, "log", w)[1]).max() < 1e-5
+    assert np.abs(Reference(data, "log").objective(w)[1]).max() < 1e-5
 
 
 def test_the_limit_of_passes_counts_every_evaluation():

@@ -8,7 +8,7 @@ import warnings
 from concurrent.futures import Future
 from itertools import chain as lists
 from pathlib import Path
-from threading import Event, Thread, Timer
+from threading import Thread, Timer
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from ssvm_dsl.cli.main import main
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, OutOfTime
 from ssvm_dsl.learning.shards.messages import listening
-from ssvm_dsl.loading import LoadingTime, loading_time
+from ssvm_dsl.loading import loading_time
 from ssvm_dsl.models import ChainTagger, Classifier, GraphLabeller, GridSegmenter, MultiLabel
 from ssvm_dsl.plugin_api import LoadingElsewhere, loading, loading_file, tell_loading, told_seconds
 from ssvm_dsl.testing.executors import Tagger
@@ -150,39 +150,6 @@ def test_another_thread_warns_as_before():
         heard = outside_and_inside()
     assert [one.text for one in heard] == ["inside"]
     assert len(told) == 1
-
-
-def test_what_workers_load_at_the_same_time_counts_once():
-    now = {"a": 1.0, "b": 5.0}
-    elsewhere, before = LoadingElsewhere(lambda: now), loading_time().seconds
-    elsewhere.begin()
-    assert not elsewhere.count()
-    now.update(a=3.0, b=6.0)
-    assert elsewhere.count()
-    assert not elsewhere.count()
-    now.update(a=2.9)  # its load ended before it could say so
-    assert not elsewhere.count()
-    now.update(a=0.5)  # another process in its place
-    assert elsewhere.count()
-    assert loading_time().seconds - before == pytest.approx(2.5, abs=0.2)
-
-
-def test_what_a_worker_loads_is_read_whole_at_any_moment(tmp_path):
-    cells, meter, stop = loading_file(tmp_path / "loading", 1), LoadingTime(), Event()
-    meter.show(np.memmap(tmp_path / "loading", np.float64, "r+", shape=(1,)))
-
-    def load() -> None:
-        while not stop.is_set():
-            meter.begin()
-            meter.end()
-
-    thread = Thread(target=load)
-    thread.start()
-    read = np.array([told_seconds(cells)[0] for _ in range(20_000)])
-    stop.set()
-    thread.join()
-    assert read.min() >= 0.0
-    assert read.max() <= meter.seconds + 0.5  # not twice what was loaded, nor the time on the clock
 
 
 def test_limits_do_not_count_what_workers_load(tmp_path):

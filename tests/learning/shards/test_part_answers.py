@@ -10,19 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, PartitionedDataset, StructuredSVM, chain
+from model_table import tagger
+from ssvm_dsl import PartitionedDataset, StructuredSVM
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning
 from ssvm_dsl.learning.shards.answers import PredictionShard, Share, answers_of, labellings_of
 from ssvm_dsl.learning.shards.parts import DataPart
 
-
-class Tagger(Model):
-    T = Dim()
-    x = Input(T, 3)
-    y = Label(T, ["a", "b", "c"])
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Tagger = tagger(3, ("a", "b", "c"))
 
 
 def part(seed: int) -> tuple[list, list, np.ndarray]:

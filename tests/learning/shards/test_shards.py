@@ -27,12 +27,9 @@ from ssvm_dsl import (
     chain,
     cross,
 )
-from ssvm_dsl.deadline import Deadline, within
-from ssvm_dsl.errors import DataError, OptionError, OutOfTime, PluginError, TrainingError
-from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
-from ssvm_dsl.learning.shards.fit import Strength, open_executor, shard_problem
-from ssvm_dsl.learning.shards.parts import DataPart, parts_of
-from ssvm_dsl.learning.shards.recipe import LearningShard, TrainingShard, learnt_of
+from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
+from ssvm_dsl.learning.shards.parts import DataPart
+from ssvm_dsl.learning.shards.recipe import TrainingShard
 from ssvm_dsl.plugin_api import TrainingEvent, travelling
 from ssvm_executors import processes
 
@@ -249,31 +246,6 @@ def test_weights_and_checkpoints_outlive_a_limit_that_ends_reading(tmp_path):
     assert svm.report_.primal == np.inf
     assert path.read_bytes() == state
     assert len(svm.predict(X)) == 4
-
-
-def test_what_is_read_again_too_late_is_not_begun():
-    stream = open_executor("stream", {})
-    parts = [DataPart(number, number, slow) for number in range(4)]
-    stream.start([LearningShard(f"late/{part.number}", worker_of(StructuredSVM(Tagger)), part) for part in parts])
-    with pytest.raises(OutOfTime) as caught, within(Deadline(1.8 * SLOW)):
-        stream.run(learnt_of, [(number, ()) for number in range(4)])
-    assert [one is None for one in caught.value.found] == [False, True, True, True]
-
-
-def test_a_bound_without_answers_is_above_the_objective_anywhere():
-    X, Y = tagged()
-    for asked in ({"trainer": "bundle", "power": 2.0}, {"trainer": "bundle"}, {"trainer": "lbfgs", "risk": "log"}):
-        svm = StructuredSVM(Tagger, lam=0.05, **asked)
-        executor, strength = open_executor("stream", {"shards": 3, "open": 3}), Strength(1.0, 0.05, None)
-        weight = np.linspace(0.0, 2.0, len(X))
-        sharded, _ = shard_problem(executor, parts_of(X, Y, weight, 3), worker_of(svm), Tagger.declaration, strength)
-        for scale in (0.0, 0.01, 1.0):
-            w = scale * np.abs(np.random.default_rng(4).normal(size=sharded.dim))
-            true, _ = sharded.value(w)
-            sharded.complete = False
-            sharded._newest.clear()
-            assert true <= sharded.evaluation_in_time(w).upper < np.inf
-            sharded.complete = True
 
 
 def test_validation_and_checkpoints_work_as_in_one_process(tmp_path):

@@ -10,21 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from model_table import tagger
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_executors import processes
 from ssvm_trainers.cutting.aggregated_qp import AggregatedModel
 from ssvm_trainers.planes.combination import best_step, combine
 
-
-class Tagger(Model):
-    T = Dim()
-    x = Input(T, 5)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y), nonneg=True)
-    loss = Hamming(y)
+Tagger = tagger(5, 3, nonneg=True)
 
 
 def tagged(n: int = 20) -> tuple[list, list]:

@@ -32,10 +32,8 @@ from ssvm_dsl import (
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
-from ssvm_dsl.ir.features import ObservedPairs
 from ssvm_dsl.learning.estimators.fitted import Fitted
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.scores.flatten import pair_bits
 
 SEEN = Case(small.Seen, n=7, C=2.0).make(3)
 STEPS = Case(small.SeenSteps, n=7, ignore=9).make(1)
@@ -95,20 +93,6 @@ def test_as_many_weights_as_pairs(data):
     rng = np.random.default_rng(0)
     svm.coef_ = rng.uniform(1.0, 2.0, size=svm.coef_.shape)
     np.testing.assert_array_equal(data.flat(svm.weights_) == 0.0, held)
-
-
-def test_all_states_at_once_and_many_words_of_bits():
-    rng = np.random.default_rng(0)
-    for n_states in (1, 63, 64, 65, 200):
-        seen = rng.random((9, n_states)) < 0.3
-        seen[2], seen[5] = True, False
-        _, state = np.nonzero(seen)
-        ptr = np.concatenate([[0], np.cumsum(seen.sum(axis=1))])
-        bits = pair_bits(ObservedPairs(ptr, state.astype(np.int32)), n_states)
-        assert bits.shape == (9, 1 + -(-n_states // 64))
-        np.testing.assert_array_equal(bits[:, 0], ptr[:-1])
-        for p, s in np.ndindex(seen.shape):
-            assert bool((int(bits[p, 1 + s // 64]) >> (s % 64)) & 1) == seen[p, s]
 
 
 class Sources(Model):
@@ -207,21 +191,6 @@ def test_weights_of_classes_and_of_examples():
 
 class Killed(Exception):
     """Raised by a callback: nothing after it runs."""
-
-
-@pytest.mark.parametrize("trainer", ["bcfw", "subgradient", "perceptron", "smo", "bundle"])
-def test_a_fit_in_pieces_is_the_fit_in_one(trainer, tmp_path):
-    def kill(event):
-        if event.iteration == 2:
-            raise Killed
-
-    settings = {"trainer": trainer, "max_passes": 21, "tol": 1e-9}
-    whole, file = fit(SEEN, **settings), str(tmp_path / "fit.ckpt")
-    with pytest.raises(Killed):
-        fit(SEEN, **settings, checkpoint=file, checkpoint_seconds=0.0, callbacks=[kill])
-    again = fit(SEEN, **settings, checkpoint=file)
-    np.testing.assert_array_equal(again.coef_, whole.coef_)
-    assert (again.report_.primal, again.report_.dual) == (whole.report_.primal, whole.report_.dual)
 
 
 def test_a_checkpoint_of_other_pairs_is_refused(tmp_path):

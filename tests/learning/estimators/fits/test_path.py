@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import logsumexp
-from test_regression import EPSILON, planes_of, values_of
+from test_regression import EPSILON, values_of
 
-import naive
 import small
 from combinations import some
+from optima import Reference
 from small import Case, Word
 from ssvm_dsl import StructuredRegressor, StructuredSVM, regularization_path
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
@@ -54,45 +52,17 @@ class Setting:
             made = StructuredSVM(case.model, risk=self.risk, **settings)
         return regularization_path(made, data.X, data.Y, *args, sample_weight=data.weight, **options)
 
-    def planes(self, data):
-        """The risk as a maximum of planes (for weston-watkins one of each example and class)."""
-        if self.risk == "regression":
-            return planes_of(data, values_of(data))
-        if self.risk == "weston-watkins":
-            return [(np.append(0.0, l), np.vstack([0 * p, p])) for ls, ps in data.planes for l, p in zip(ls, ps)]
-        return naive.risk_planes(data.planes, "margin" if self.risk == "relaxed" else self.risk)  # tight on trees
-
-    def weight(self, data):
-        weight = np.ones(len(data.X)) if data.weight is None else data.weight
-        return np.repeat(weight, 4) if self.risk == "weston-watkins" else weight
+    def reference(self, data, C):
+        """The objective by all labellings; the relaxation of trees is tight."""
+        values = (values_of(data), EPSILON) if self.risk == "regression" else ()
+        at = replace(data, case=replace(data.case, C=C))
+        return Reference(at, "margin" if self.risk == "relaxed" else self.risk, self.power, *values)
 
     def objective(self, data, w, C):
-        """(value, gradient or None) at weights, by sums over all labellings."""
-        if self.risk not in ("log", "softmax-margin", "smooth-hinge"):
-            found = naive.naive_objective(self.planes(data), w, C, self.weight(data), data.scale, self.power)
-            return found, None
-        value, grad = 0.5 * data.scale @ w**2, data.scale * w
-        for weight, (losses, psi) in zip(self.weight(data), data.planes):
-            scores = (self.risk != "log") * losses - psi @ w
-            if self.risk == "smooth-hinge":
-                inside = np.clip(scores, 0.0, 1.0)
-                risk, slope = np.where(scores > 1.0, scores - 0.5, 0.5 * inside**2).sum(), inside @ psi
-            else:
-                risk = logsumexp(scores)
-                slope = np.exp(scores - risk) @ psi
-            value = value + C * weight * risk**self.power
-            grad = grad - C * weight * self.power * risk ** (self.power - 1.0) * slope
-        return value, grad
+        return self.reference(data, C).objective(w)[0]
 
     def optimum(self, data, C):
-        """The least objective: the quadratic program over all planes, or a general minimiser where risks are smooth."""
-        if self.objective(data, np.zeros(len(data.scale)), C)[1] is None:
-            weight = self.weight(data)
-            return naive.reference_optimum(self.planes(data), C, weight, data.scale, data.nonneg, self.power)[0]
-        bounds = [(0.0 if nonneg else None, None) for nonneg in data.nonneg]
-        options = {"maxiter": 20000, "maxfun": 40000, "ftol": 1e-16, "gtol": 1e-10}
-        start = np.zeros(len(data.scale))
-        return minimize(lambda w: self.objective(data, w, C), start, jac=True, bounds=bounds, options=options).fun
+        return self.reference(data, C).optimum()[1]
 
 
 SETTINGS = [
@@ -135,7 +105,7 @@ def test_the_guarantee_holds_between_the_points(setting):
         np.testing.assert_array_equal(point.coef, fitted.coef_)
         w = data.flat(fitted.weights_)
         for C in asked:  # what is certified is true at every C ...
-            gap, reached = fitted.certified_gap(C), setting.objective(data, w, C)[0]
+            gap, reached = fitted.certified_gap(C), setting.objective(data, w, C)
             assert reached * (1.0 - gap) <= best[C] * (1.0 + 1e-7)
             if point.C <= C <= point.C_end:  # ... and enough on the way to the next point
                 assert gap <= epsilon + 1e-9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, Standardized, StructuredSVM, chain
-from ssvm_dsl.learning.estimators.fitting.fit_warnings import VARIABLES, column_sizes, sample_of
+from ssvm_dsl.learning.estimators.fitting.fit_warnings import column_sizes
 
 
 def table(width, standard=False, weights=None):
@@ -143,15 +143,3 @@ def test_fits_that_were_cut_short_say_nothing_about_classes():
     X, Y = events()
     Y = [np.array(["O", "EV"])[y] for y in Y]
     assert "predicted" not in told(Events, X, Y, callbacks=[lambda event: True])
-
-
-def test_few_predictions_are_looked_at_by_sizes_alone():
-    ptr = np.arange(10_001) * 20
-    found = sample_of(ptr, 1e-3)
-    assert len(found) == VARIABLES // 20
-    assert found[0] == 0
-    assert found[-1] == 9_999
-    assert not len(sample_of(ptr, np.nan))  # nobody knows how long it takes
-    assert len(sample_of(ptr, 200.0)) == 10
-    assert not len(sample_of(ptr, 1e6))  # less than an example
-    assert not len(sample_of(np.arange(50), 1e-3))

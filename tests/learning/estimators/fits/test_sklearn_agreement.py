@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-import naive
+from optima import least_over_planes
 from small import Case, Single
 from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, ZeroOne, chain
 from ssvm_dsl.errors import TrainingError
@@ -191,7 +191,7 @@ def test_weston_watkins_against_a_quadratic_program(model):
         for price, row in zip(losses, psi):  # a hinge of its own for every class (that of the truth is zero)
             pairs.append((np.array([0.0, price]), np.stack([np.zeros_like(row), row])))
             weight.append(share)
-    best, w_best = naive.reference_optimum(pairs, 0.8, weight)
+    best, w_best = least_over_planes(pairs, 0.8, weight)
     svm = StructuredSVM(model, **{**TIGHT, "C": 0.8, "tol": 1e-7}, risk="weston-watkins", trainer="bundle")
     svm.fit(data.X, data.Y, data.weight)
     assert svm.report_.dual - 1e-7 * best <= best <= svm.report_.primal + 1e-7 * best

@@ -10,6 +10,7 @@ from sklearn.svm import LinearSVC
 from test_every_trainer import check_optimal, fitted
 
 import naive
+from optima import least_over_planes, objective_of_planes
 from small import Case, Word
 from ssvm_dsl import Cost, Dim, Factor, Feature, Hamming, Input, Label, Model, StructuredSVM, chain, ground
 from ssvm_dsl.errors import DataError, ModelError
@@ -22,10 +23,10 @@ def test_risks_are_scaled_after_the_power(trainer, power):
     case = Case(Word, n=7, ragged=(1, 2, 4))
     data = case.make(0)
     beta = np.array([1.0 / len(x) for x in data.X])
-    best, w = naive.reference_optimum(data.planes, case.C, beta, data.scale, data.nonneg, power)
+    best, w = least_over_planes(data.planes, case.C, beta, data.scale, data.nonneg, power)
     svm = StructuredSVM(Word, trainer=trainer, power=power, tol=1e-7, max_passes=3000, random_state=0)
     svm.fit(data.X, data.Y, sample_weight=beta)
-    of_w = naive.naive_objective(data.planes, data.flat(svm.weights_), case.C, beta, data.scale, power)
+    of_w = objective_of_planes(data.planes, data.flat(svm.weights_), case.C, beta, data.scale, power)
     assert svm.report_.primal == pytest.approx(of_w, rel=1e-9)
     assert best - 1e-7 <= svm.report_.primal <= best + 1e-6 * max(best, 0.1)
     assert np.abs(data.flat(svm.weights_) - w).max() < 1e-2
@@ -140,7 +141,7 @@ def test_training_finds_the_optimum_for_weighed_variables(model, trainer):
         _, psi = naive.all_planes(model.declaration, x, {"y": y}, grounded.fitted, shapes)
         losses = [by_loops(model, x["area"], y, g) for g in naive.all_labellings([3] * len(y))]
         planes.append((np.array(losses), psi))
-    best, _ = naive.reference_optimum(planes, 1.0)
+    best, _ = least_over_planes(planes, 1.0)
     report = StructuredSVM(model, trainer=trainer, tol=1e-7, max_passes=3000, random_state=0).fit(X, Y).report_
     assert best - 1e-7 <= report.primal <= best * (1 + 1e-6)
     assert report.dual <= best + 1e-7

@@ -11,7 +11,6 @@ from typing import Any
 
 import clarabel
 import numpy as np
-from random_models import Drawn
 from scipy import sparse
 from scipy.optimize import linprog, minimize
 from scipy.special import logsumexp
@@ -24,20 +23,20 @@ F64 = np.ndarray
 OF_PLANES = ("margin", "slack", "hm", "perceptron")
 
 
-def truth_of(data: Drawn, i: int) -> int:
+def truth_of(data: Any, i: int) -> int:
     """Return the row of the truth among the labellings of example i."""
     losses, psi = data.planes[i]
-    names = [(y.name, np.size(data.labels[i][y.name]), y.n_states) for y in data.model.declaration.labels]
     row = 0
-    for name, size, card in names:
-        for state in np.ravel(data.labels[i][name]).tolist() if size else []:
-            row = row * card + int(state)
+    for label in data.model.declaration.labels:
+        states, free = (np.ravel(of[i][label.name]) for of in (data.labels, data.ignored))
+        for state, ignored in zip(states.tolist(), free.tolist(), strict=True):
+            row = row if ignored else row * label.n_states + int(state)
     assert not psi[row].any()
     assert losses[row] == 0.0
     return row
 
 
-def planes_of(data: Drawn, risk: str) -> list[tuple[F64, F64]]:
+def planes_of(data: Any, risk: str) -> list[tuple[F64, F64]]:
     """Return (values at 0, negative slopes) of the planes whose maximum the risk of each example is."""
     out = []
     for i, (losses, psi) in enumerate(data.planes):
@@ -47,7 +46,7 @@ def planes_of(data: Drawn, risk: str) -> list[tuple[F64, F64]]:
     return out
 
 
-def regression_planes(data: Drawn, i: int, least: float, most: float) -> tuple[F64, F64]:
+def regression_planes(data: Any, i: int, least: float, most: float) -> tuple[F64, F64]:
     """Return the planes of ``max(0, max_y s(y) - most) + max(0, least - s(truth))``: each sum of two of its pieces."""
     truth = naive.joint_features(
         data.model.declaration, data.inputs[i], data.labels[i], data.grounded.fitted, data.shapes
@@ -58,11 +57,30 @@ def regression_planes(data: Drawn, i: int, least: float, most: float) -> tuple[F
     return np.array([a for a, _ in pairs]), np.array([p for _, p in pairs])
 
 
+def objective_of_planes(
+    planes: list[tuple[F64, F64]], w: F64, C: float, s: Any, scale: Any = 1.0, power: float = 1.0
+) -> float:
+    """Return ``1/2 sum_j scale_j w_j^2 + C sum_i s_i risk_i^power``, risk_i the largest ``loss - psi . w`` there is."""
+    risks = np.array([np.max(losses - psi @ w) for losses, psi in planes])
+    return float(0.5 * np.sum(scale * w**2) + C * np.dot(s, risks**power))
+
+
+def least_over_planes(
+    planes: list[tuple[F64, F64]], C: float, s: Any = None, scale: Any = 1.0, nonneg: Any = None, power: float = 1.0
+) -> tuple[float, F64]:
+    """Return the least :func:`objective_of_planes`, and its w."""
+    dim, s = planes[0][1].shape[1], np.ones(len(planes)) if s is None else s
+    program = ConeProgram(np.broadcast_to(scale, dim), np.zeros(dim, bool) if nonneg is None else nonneg)
+    for (losses, psi), weight in zip(planes, s, strict=True):
+        program.price(program.above(psi, losses), C * weight, power)
+    return program.solve()
+
+
 class Reference:
     """``1/2 sum_j scale_j w_j^2 + C sum_i s_i risk_i(w)^power``, and its optimum."""
 
     def __init__(
-        self, data: Drawn, risk: str, power: float = 1.0, values: F64 | None = None, epsilon: tuple[float, ...] = ()
+        self, data: Any, risk: str, power: float = 1.0, values: F64 | None = None, epsilon: tuple[float, ...] = ()
     ) -> None:
         self.data, self.risk, self.power = data, risk, power
         self.of_planes = risk in OF_PLANES or values is not None
@@ -132,13 +150,11 @@ class Reference:
         """Solve ``1/2 w' scale w + C sum_i s_i t_i`` with the risks written out as inequalities."""
         data, program = self.data, ConeProgram(self.data.scale, self.data.nonneg)
         for i, s in enumerate(data.s):
-            slack = program.column(0.0)
-            program.rows(np.zeros((1, program.dim)), {slack: [1.0]}, [0.0])
-            if self.of_planes:
-                program.rows(self.planes[i][1], {slack: np.ones(len(self.planes[i][0]))}, self.planes[i][0])
-            elif self.risk == "relaxed":
+            psi, losses = self.planes[i][::-1] if self.of_planes else (np.zeros((0, program.dim)), np.zeros(0))
+            slack = program.above(psi, losses)
+            if self.risk == "relaxed":
                 self.polytopes[i].add_dual(program, slack)
-            else:
+            elif not self.of_planes:
                 self._add_hinges(program, slack, i)
             program.price(slack, data.C * s, self.power)
         low, w = program.solve()
@@ -192,6 +208,12 @@ class ConeProgram:
         """Add ``of_w w + sum of columns >= bound``."""
         self.rows_.append((np.asarray(of_w, float), columns, np.asarray(bound, float)))
 
+    def above(self, psi: F64, losses: F64) -> int:
+        """Add a column that is at least 0 and ``losses - psi w``."""
+        slack = self.column(0.0)
+        self.rows(np.vstack([np.zeros(self.dim), psi]), {slack: np.ones(len(losses) + 1)}, np.append(0.0, losses))
+        return slack
+
     def price(self, slack: int, weight: float, power: float) -> None:
         """Add ``weight slack^power``."""
         if power == 1.0:
@@ -243,7 +265,7 @@ class Polytope:
     The risk is ``max { (loss + Psi' w) . mu : A mu = b, mu >= 0 } - truth . w``.
     """
 
-    def __init__(self, data: Drawn, i: int) -> None:
+    def __init__(self, data: Any, i: int) -> None:
         declaration, inputs, truth = data.model.declaration, data.inputs[i], data.labels[i]
         sizes = naive.sizes_of(declaration, inputs)
         self.at: dict[tuple[Any, ...], int] = {}
@@ -304,7 +326,7 @@ class Polytope:
             program.rows(-self.features, {j: self.matrix[r] for r, j in enumerate(v)}, self.loss)
 
 
-def _unit_blocks(data: Drawn, factor: Any) -> Any:
+def _unit_blocks(data: Any, factor: Any) -> Any:
     """Return the weights of a factor as unit vectors, ``shape (*shape users see, dim)``."""
     eye, at = np.eye(int(sum(np.prod(shape) for shape in data.shapes.values()))), 0
     for name, shape in data.shapes.items():
