@@ -80,9 +80,10 @@ class Reference:
     """``1/2 sum_j scale_j w_j^2 + C sum_i s_i risk_i(w)^power``, and its optimum."""
 
     def __init__(
-        self, data: Any, risk: str, power: float = 1.0, values: F64 | None = None, epsilon: tuple[float, ...] = ()
-    ) -> None:
-        self.data, self.risk, self.power = data, risk, power
+        self, data: Any, risk: str, power: float = 1.0, values: F64 | None = None, epsilon: tuple[float, ...] = (),
+        C: float | None = None,
+    ) -> None:  # fmt: skip
+        self.data, self.risk, self.power, self.C = data, risk, power, data.C if C is None else C
         self.of_planes = risk in OF_PLANES or values is not None
         if risk in OF_PLANES:
             self.planes = planes_of(data, risk)
@@ -122,7 +123,7 @@ class Reference:
     def objective(self, w: F64) -> tuple[float, F64]:
         """Return the objective and a (sub)gradient of it."""
         values, slopes = self.risks(w)
-        weight = self.data.C * self.data.s
+        weight = self.C * self.data.s
         bent = weight * self.power * np.maximum(values, 0.0) ** (self.power - 1.0)
         total = 0.5 * float(self.data.scale @ w**2) + float(weight @ np.maximum(values, 0.0) ** self.power)
         return total, self.data.scale * w + bent @ slopes
@@ -156,7 +157,7 @@ class Reference:
                 self.polytopes[i].add_dual(program, slack)
             elif not self.of_planes:
                 self._add_hinges(program, slack, i)
-            program.price(slack, data.C * s, self.power)
+            program.price(slack, self.C * s, self.power)
         low, w = program.solve()
         w = np.where(data.nonneg, np.maximum(w, 0.0), w)
         return low, self.objective(w)[0], w

@@ -74,8 +74,6 @@ def potts_grid(h, w, card, seed=0, strength=1.0):
     return potts(h * w, card, grid_edges(h, w), np.random.default_rng(seed), strength)
 
 
-
-
 # -- graph-cut -----------------------------------------------------------------------------------------------
 
 

@@ -85,7 +85,7 @@ def certified(fitted: StructuredSVM, data: Data, at: list[float], most: float = 
         gap = fitted.certified_gap(C)
         assert np.isnan(gap) or gap >= 0.0, (C, gap)
         assert np.isnan(gap) or gap <= most, (C, gap, most)
-        reference = Reference(replace(data, C=C), fitted.risk, fitted.power)
+        reference = Reference(data, fitted.risk, fitted.power, C=C)
         own, size = reference.objective(w)[0], C * float(data.s.sum())
         low, high = _enclosed(reference, w)
         text = f"C = {C!r} of {fitted.C!r}: gap {gap!r}, objective {own!r}, optimum at most {high!r}; {fitted.report_}"
@@ -97,7 +97,7 @@ def certified(fitted: StructuredSVM, data: Data, at: list[float], most: float = 
 def _enclosed(reference: Reference, w: Any) -> tuple[float, float]:
     """Return bounds of the optimum; of one that no solver reaches the upper one of some weights."""
     some = [reference.objective(scale * w)[0] for scale in (0.0, 0.5, 1.0, 2.0)]
-    if not 1e-6 <= reference.data.C <= 1e6:
+    if not 1e-6 <= reference.C <= 1e6:
         return -np.inf, min(some)
     try:
         low, high, _ = reference.optimum()

@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from ssvm_dsl.errors import BackendFault, TooLargeError
+from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Caps, DualBound, Guarantee, Marginals, Messages, Question, Task, Topology
@@ -126,20 +126,6 @@ def test_whatever_it_raises_names_it(opened, error, place):
     if place != "check":
         assert caught.value.__cause__ is error
         assert isinstance(caught.value, BackendFault)
-
-
-def test_ctrl_c_passes_and_memory_has_an_error_of_its_own(opened):
-    def throw(error):
-        def run(*args):
-            raise error
-
-        return run
-
-    with pytest.raises(KeyboardInterrupt) as caught:
-        opened(Backend(before=throw(KeyboardInterrupt()))).solve(Question(PROBLEM.theta))
-    assert caught.value.__notes__ == ["interrupted in backend 'toy' (plug-in 'toys', toy-box 1.0)"]
-    with pytest.raises(TooLargeError, match=r"backend 'toy' .* ran out of memory"):
-        opened(Backend(before=throw(MemoryError()))).solve(Question(PROBLEM.theta))
 
 
 @pytest.mark.parametrize(("safe", "most"), [(False, 1), (True, 3)])

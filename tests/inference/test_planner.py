@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ssvm_dsl.errors import BackendFault, InfeasibleError, NoBackendError, OptionError, PluginError, TooLargeError
+from ssvm_dsl.errors import NoBackendError, OptionError, PluginError, TooLargeError
 from ssvm_dsl.inference.planning.candidates import consider
 from ssvm_dsl.inference.planning.planner import plan, tasks_for_training
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Ability, Caps, CountTables, Guarantee, Need, Question, Task, Topology
+from ssvm_dsl.ir import Ability, Caps, Guarantee, Need, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -56,20 +56,6 @@ class Recorder(Cheap):
 class Silent(BruteForce):
     def check(self, need):
         return None
-
-
-class Faulty(Cheap):
-    error: Exception = RuntimeError("out of cheese")
-
-    def open(self, program, options):
-        return self
-
-    def solve(self, question):
-        raise self.error
-
-
-class Hopeless(Faulty):
-    error = InfeasibleError("nothing satisfies this")
 
 
 class Broken:
@@ -200,12 +186,6 @@ def test_options_decide_where_a_backend_looks_at_them():
     assert refused.reasons == ("there is room for 2 variables",)
 
 
-def test_several_reasons_are_all_listed():
-    need = Need(tasks=frozenset({Task.KBEST}), max_arity=9)
-    candidate, _ = consider(need, spec(Cheap, caps=Caps(max_arity=2)))
-    assert len(candidate.reasons) == 3
-
-
 @pytest.mark.parametrize(
     ("offered", "needed", "fits"),
     [
@@ -231,17 +211,6 @@ def test_code_is_not_loaded_when_capabilities_do_not_fit():
 def test_missing_modules_are_a_reason_with_a_hint(module):
     candidate, _ = consider(SMALL, spec(Cheap, requires=("json", module), install_hint="pip install it"))
     assert candidate.reasons == (f"needs {module} (pip install it)",)
-
-
-def test_no_backend_lists_every_reason_and_a_hint():
-    need = Need(max_arity=99)
-    with pytest.raises(NoBackendError) as caught:
-        plan(need, plugins=known_with(spec(Picky)))
-    error, lines = caught.value, str(caught.value).splitlines()
-    assert lines[0] == f"no backend can answer: {need}"
-    assert {name for name, _ in error.refusals} >= {"chain", "tree", "brute-force", "picky"}
-    assert "  chain: handles factors of up to 2 variables, this has 99" in lines
-    assert lines[-1].endswith("make the model smaller, or install a backend (ssvm plugins list)")
 
 
 def test_no_backend_says_what_would_answer():
@@ -282,11 +251,6 @@ def test_a_named_backend_that_does_not_fit_says_which_would():
         plan(Need(max_arity=99), "picky", plugins=known)
 
 
-def test_unknown_backends_are_named_with_the_close_ones():
-    with pytest.raises(PluginError, match="there is no backend 'cheep'; did you mean 'cheap'"):
-        plan(SMALL, "cheep", plugins=known_with(spec(Cheap)))
-
-
 OPTIONS = (Option("speed", 3, "how fast", int), Option("method", "a", "which way", ("a", "b")))
 
 
@@ -311,16 +275,6 @@ def test_bad_options(given, message):
         plan(SMALL, "recorder", given, known_with(spec(Recorder, options=OPTIONS)))
 
 
-def test_options_of_a_backend_without_any():
-    with pytest.raises(OptionError, match="'cheap' has no option 'x'; its options are: none"):
-        plan(SMALL, "cheap", {"x": 1}, known_with(spec(Cheap)))
-
-
-def test_auto_takes_no_options():
-    with pytest.raises(PluginError, match=r"instead of 'auto' to give it speed=1 \(estimators: .*backend_options"):
-        plan(SMALL, options={"speed": 1}, plugins=known_with())
-
-
 def test_the_summary_is_plain_data():
     made = plan(SMALL, plugins=known_with(spec(Picky), spec(Cheapest)))
     summary = made.summary()
@@ -335,17 +289,6 @@ def test_an_opened_plan_solves_and_verifies():
     made = plan(program_need(problem.program), "brute-force")
     session = open_plan(made, problem.program)
     assert session.solve(Question(problem.theta)).optimal().all()
-
-
-def test_a_crash_while_solving_is_the_backends_fault_and_our_errors_pass():
-    problem = catalogue()["star"]
-    known = known_with(spec(Faulty), spec(Hopeless))
-    need = program_need(problem.program)
-    fault = r"backend 'faulty' \(plug-in 'toys', toys 1.0\) broke its contract: it failed with RuntimeError: out of"
-    with pytest.raises(BackendFault, match=fault):
-        open_plan(plan(need, "faulty", plugins=known), problem.program, known).solve(Question(problem.theta))
-    with pytest.raises(InfeasibleError):
-        open_plan(plan(need, "hopeless", plugins=known), problem.program, known).solve(Question(problem.theta))
 
 
 def test_an_unloadable_backend_says_what_to_install():
@@ -424,27 +367,6 @@ def test_where_the_backend_of_auto_refuses_the_next_one_answers_and_the_plan_say
     assert Plan.of_summary(json.loads(json.dumps(session.plan.summary()))).backend == "cheap"
 
 
-def test_where_the_backend_of_auto_refuses_to_count_the_next_one_answers(monkeypatch):
-    problem = catalogue()["star"]
-    program = replace(problem.program, constraints=())
-    need = program_need(program, frozenset({Task.MAP}), abilities=frozenset({Ability.COUNTS}))
-    made = plan(need)
-    asked = Question(problem.theta)
-    n, counts = program.n_examples, np.zeros((program.n_states, 2), np.int64)
-    tables = CountTables.of_prices(counts, np.ones((n, 2), np.int64), np.zeros(n, np.int64), np.zeros(1))
-    expected = open_plan(made, program).best_by_count(asked, tables)
-    session = open_plan(made, program)
-
-    def refuses(*args):
-        raise TooLargeError("it wants 9 GB; allowed are 2")
-
-    monkeypatch.setattr(session.inner, "best_by_count", refuses)
-    found = session.best_by_count(asked, tables)
-    assert session.plan.backend != made.backend
-    assert "refused (TooLargeError: it wants 9 GB" in session.plan.reason
-    np.testing.assert_allclose(found.score, expected.score)
-
-
 def test_the_next_backend_answers_the_task_that_was_refused(monkeypatch):
     """A plan for best labellings has candidates that list no second one."""
     problem = catalogue()["star"]
@@ -461,16 +383,6 @@ def test_the_next_backend_answers_the_task_that_was_refused(monkeypatch):
         expected = open_plan(plan(program_need(program, frozenset({Task.KBEST}))), program).solve(asked)
         np.testing.assert_allclose(session.solve(asked).score, expected.score)
         assert Task.KBEST in specs[session.plan.backend].caps.tasks
-
-
-def test_a_named_backend_that_refuses_is_an_error_and_so_is_the_last_one():
-    problem, known = catalogue()["star"], known_with(spec(Shut))
-    with pytest.raises(TooLargeError, match="9 GB"):
-        open_plan(plan(program_need(problem.program), "shut", plugins=known), problem.program, known)
-    made = plan(program_need(problem.program), plugins=known)
-    alone = replace(made, backend="shut", candidates=tuple(c for c in made.candidates if c.name == "shut"))
-    with pytest.raises(TooLargeError, match="9 GB"):
-        open_plan(alone, problem.program, known)
 
 
 def test_parts_whose_backend_refuses_go_on_with_the_next():

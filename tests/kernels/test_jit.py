@@ -165,7 +165,6 @@ def test_only_what_makes_arrays_or_returns_them_counts_references(statistics):
     assert counts == {"dot": False, "rest": True, "made": True, "takes": False}
 
 
-
 def code_of(kernel):
     (compiled,) = kernel.part.overloads.values()
     return str(compiled.library._final_module)

@@ -15,7 +15,6 @@ from ssvm_dsl import registry as module
 from ssvm_dsl.errors import BackendFault, DataError, ModelError, NoBackendError, OptionError, PluginError
 from ssvm_dsl.ir import Caps
 from ssvm_dsl.plugin_api import (
-    API_VERSION,
     BackendSpec,
     LossSpec,
     Option,
@@ -114,58 +113,6 @@ def test_the_same_name_in_another_kind_is_no_conflict(known):
     assert known.problems == []
 
 
-def test_a_duplicate_is_left_out_and_the_rest_of_its_plugin_stays(known):
-    known.register(plugin(backend("chain", summary="mine"), backend("other")), info("second"))
-    text = "backend 'chain' is already registered by 'backends'; the second is left out"
-    assert known.problems == [PluginProblem("second", text)]
-    assert known.find(BackendSpec, "chain").summary != "mine"
-    assert "other" in names(known)
-
-
-@pytest.mark.parametrize("version", [API_VERSION - 1, API_VERSION + 1])
-def test_another_contract_version_is_left_out(known, version):
-    known.register(plugin(backend("old", api_version=version), backend("new")), info("mixed"))
-    expected = f"backend 'old' is made for contract version {version}, this is {API_VERSION}"
-    assert known.problems == [PluginProblem("mixed", expected)]
-    assert "old" not in names(known)
-    assert "new" in names(known)
-
-
-def test_what_is_no_spec_of_the_kind_is_left_out(known):
-    known.register(plugin(TrainerSpec("t", "nowhere:T"), "text", backend("b")), info("odd"))
-    expected = ["expected a BackendSpec, got TrainerSpec", "expected a BackendSpec, got str"]
-    assert [problem.text for problem in known.problems] == expected
-    assert "b" in names(known)
-
-
-def test_a_typo_in_a_hook_rejects_the_plugin(known):
-    class Typo:
-        @hookimpl
-        def ssvm_backend(self):
-            return [backend("b")]
-
-        @hookimpl
-        def ssvm_losses(self):
-            return [LossSpec("l", "nowhere:l")]
-
-    assert not known.register(Typo(), info("typo"))
-    assert known.problems == [PluginProblem("typo", "there is no hook ssvm_backend; did you mean ssvm_backends?")]
-    assert "l" not in names(known, LossSpec)
-    assert all(one.name != "typo" for one in known.plugins)
-    assert known.register(plugin(backend("b")), info("after"))
-
-
-def test_wrong_arguments_reject_the_plugin(known):
-    class Wrong:
-        @hookimpl
-        def ssvm_training_event(self, event, window):
-            return True
-
-    assert not known.register(Wrong(), info("wrong"))
-    assert known.problems[0].text.startswith("its hooks do not fit")
-    assert not known.listeners()
-
-
 def test_a_failing_hook_is_reported_and_others_of_the_plugin_count(known):
     class Half:
         @hookimpl
@@ -179,14 +126,6 @@ def test_a_failing_hook_is_reported_and_others_of_the_plugin_count(known):
     known.register(Half(), info("half"))
     assert known.problems == [PluginProblem("half", "ssvm_backends failed with OSError: disk full")]
     assert "l" in names(known, LossSpec)
-
-
-def test_the_same_object_twice_is_rejected_and_the_first_stays(known):
-    one = plugin(backend("once"))
-    assert known.register(one, info("first"))
-    assert not known.register(one, info("second"))
-    assert "already registered as 'toys 1.0/first'" in known.problems[0].text
-    assert "once" in names(known.copy())
 
 
 def test_two_plugins_of_one_name_in_one_distribution_are_told_apart(known):
@@ -370,30 +309,6 @@ class TestDiscovery:
         known = self.installed(monkeypatch, *twice)
         assert [one.name for one in known.plugins] == ["formats", "b"]
         assert known.problems == []
-
-    @pytest.mark.parametrize(
-        ("environment", "loaded", "allowed"),
-        [
-            ({}, {"a", "c"}, set()),
-            ({"SSVM_PLUGINS": "a"}, {"a"}, {"a"}),
-            ({"SSVM_PLUGINS": " ccc , "}, {"c"}, {"c"}),
-            ({"SSVM_PLUGINS": "ssvm-dsl"}, set(), set()),
-            ({"SSVM_DISABLE_PLUGIN_AUTOLOAD": "1"}, set(), set()),
-            ({"SSVM_DISABLE_PLUGIN_AUTOLOAD": "1", "SSVM_PLUGINS": "a"}, set(), set()),
-            ({"SSVM_DISABLE_PLUGIN_AUTOLOAD": "0"}, {"a", "c"}, set()),
-        ],
-        ids=lambda value: "+".join(sorted(value)) or "none",
-    )
-    def test_environment(self, monkeypatch, environment, loaded, allowed):
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        known = self.installed(
-            monkeypatch, ("b", "ssvm_backends", "ssvm-dsl"), ("a", "plugin_a", "aaa"), ("c", "plugin_c", "ccc")
-        )
-        foreign = [one for one in known.plugins if not one.bundled]
-        assert {one.name for one in foreign} == loaded
-        assert {one.name for one in foreign if one.allowed} == allowed
-        assert {one.name for one in known.plugins if one.bundled} == {"formats", "b"}
 
 
 class Odd(BackendSpec):

@@ -55,8 +55,7 @@ class Setting:
     def reference(self, data, C):
         """The objective by all labellings; the relaxation of trees is tight."""
         values = (values_of(data), EPSILON) if self.risk == "regression" else ()
-        at = replace(data, case=replace(data.case, C=C))
-        return Reference(at, "margin" if self.risk == "relaxed" else self.risk, self.power, *values)
+        return Reference(data, "margin" if self.risk == "relaxed" else self.risk, self.power, *values, C=C)
 
     def objective(self, data, w, C):
         return self.reference(data, C).objective(w)[0]
