@@ -1,6 +1,6 @@
 """The conformance kit on bundled backends, on a few problems and by no clock: what the ordinary test run has time for.
 
-Limits of time are tested in each backend's own file, by a clock of ticks (:mod:`clocks`); the kit's checks of them and
+Limits of time are tested by ``test_every_backend``, with a clock of ticks (:mod:`clocks`); the kit's checks of them and
 of Ctrl-C wait for seconds of the machine's.  ``make fuzz ARGS=conformance`` runs the whole kit, on as many problems as
 there is time for.
 """

@@ -1,4 +1,4 @@
-"""What training with millions of weights rests on: sums kept on the way, closed forms, a guess of the curvature."""
+"""What training with millions of weights rests on: the dual value is kept on the way."""
 
 from __future__ import annotations
 
