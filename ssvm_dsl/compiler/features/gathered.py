@@ -5,12 +5,13 @@ A row for each factor, in the order of the pattern; rows at positions that do no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
+from ssvm_dsl.compiler.features.sparse import side_by_side
 from ssvm_dsl.compiler.inputs import check_finite
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
@@ -53,7 +54,7 @@ def plain_rows(source: Source | None, encoder: Encoder, scopes: Scopes) -> Rows 
 def _values(source: Source, encoder: Encoder, scopes: Scopes) -> F64 | SparseRows:
     if isinstance(source, Concat):
         parts = [_values(part, encoder, scopes) for part in source.parts]
-        return _side_by_side(parts)
+        return side_by_side(parts)
     if isinstance(source, At):
         rows = encoder.rows(source.source)
         local, known = scopes.rows(source.places, source.source.dims)
@@ -87,19 +88,6 @@ def _taken(rows: Rows, local: I64, known: Bools | None, scopes: Scopes, column: 
         matrix = csr_array((matrix.data, matrix.indices, ptr), shape=(matrix.shape[0] + 1, matrix.shape[1]))
         index = np.where(there, index, matrix.shape[0] - 1)
     return SparseRows.of_csr(matrix[index].tocsr())
-
-
-def _side_by_side(parts: list[F64 | SparseRows]) -> F64 | SparseRows:
-    if not any(isinstance(part, SparseRows) for part in parts):
-        return np.hstack(parts)  # type: ignore[arg-type]
-    from scipy.sparse import csr_array, hstack
-
-    def matrix(values: F64 | SparseRows) -> Any:
-        if isinstance(values, SparseRows):
-            return csr_array((values.data, values.indices, values.ptr), shape=values.shape)
-        return csr_array(values)
-
-    return SparseRows.of_csr(hstack([matrix(part) for part in parts], format="csr"))
 
 
 def _called(source: Feature, encoder: Encoder, scopes: Scopes) -> F64:
