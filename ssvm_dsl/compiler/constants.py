@@ -27,7 +27,6 @@ from ssvm_dsl.ir.ragged import members, owner_of, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes
 from ssvm_dsl.lang.constraints.durations import SegmentDuration
 from ssvm_dsl.lang.constraints.forbidden import Allow, Forbid
-from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Given
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.inputs import Input
@@ -71,14 +70,12 @@ class GroundedConstants:
 
 
 def ground_constants(
-    declaration: Declaration,
     layout: Layout,
-    examples: Examples,
     encoder: Encoder,
-    ignored: Bools | None,
     scopes_of: Callable[[Target], Scopes],
     groups: list[Group],
     shared: dict[Target, int],
+    ignored: Bools | None = None,
     truth: I32 | None = None,
     clamp: I64 | None = None,
     with_scores: bool = True,
@@ -87,14 +84,14 @@ def ground_constants(
 
     Parameters
     ----------
-    declaration, layout, examples, encoder
-        The model, grounded on the batch.
-    ignored : ndarray of bool, shape (V,), optional
-        Variables that are left out.
+    layout, encoder
+        The batch.
     scopes_of : callable
         Returns the scopes of a target on the batch.
     groups, shared
         Those of the factors, as :class:`GroundedConstants` has them.
+    ignored : ndarray of bool, shape (V,), optional
+        Variables that are left out.
     truth : ndarray of int32, shape (V,), optional
         Labels that are to be learnt from, negative where they are not known: refused where they are ruled out.
     clamp : ndarray of int64, optional
@@ -109,6 +106,7 @@ def ground_constants(
     InfeasibleError
         A variable has no state left.
     """
+    declaration, examples = encoder.declaration, encoder.examples
     grounded = GroundedConstants(groups, shared)
     work = _Work(layout, grounded, encoder.first, ignored, truth)
     for label in declaration.labels:
@@ -138,7 +136,7 @@ def ground_constants(
         if given.table is None and not with_scores:
             continue
         scopes = scopes_of(given.target)
-        rows = None if given.features is None else _score_rows(given, examples, encoder, scopes)
+        rows = None if given.features is None else _score_rows(given, encoder, scopes)
         work.give(given, scopes, rows)
     if clamp is not None and len(clamp):
         work.forbid_states(clamp, "the given labels")
@@ -146,7 +144,7 @@ def ground_constants(
     return grounded
 
 
-def _score_rows(given: Given, examples: Examples, encoder: Encoder, scopes: Scopes) -> Rows:
+def _score_rows(given: Given, encoder: Encoder, scopes: Scopes) -> Rows:
     """Return rows of given scores; those of an input may be -inf."""
     source = given.features
     assert source is not None
@@ -154,7 +152,7 @@ def _score_rows(given: Given, examples: Examples, encoder: Encoder, scopes: Scop
         rows = feature_rows(given, encoder, scopes)
         assert rows is not None
         return rows
-    return Rows(source.dims, *read_scores(source, examples))
+    return Rows(source.dims, *read_scores(source, encoder.examples))
 
 
 class _Work:

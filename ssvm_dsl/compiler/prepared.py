@@ -169,10 +169,9 @@ class PreparedShape:
         if weighted.free is not None and clamp is None and (truth is None or not self.shapes.has_rules):
             return weighted.free.parameters.refilled(maps, weighted.constants), weighted.free
 
-        grounded = ground_constants(
-            self.declaration, self.layout, encoder.examples, encoder, ignored,
-            partial(self.scopes, examples=encoder.examples), list(weighted.groups), dict(weighted.shared), truth, clamp,
-        )  # fmt: skip
+        scopes_of = partial(self.scopes, examples=encoder.examples)
+        of_factors = list(weighted.groups), dict(weighted.shared)
+        grounded = ground_constants(self.layout, encoder, scopes_of, *of_factors, ignored, truth, clamp)
         allowed, constants = grounded.allowed, grounded.constants(len(weighted.groups))
         if ignored is not None:
             resting = ignored & ~free_variables(self.constraints, self.layout) if self.constraints else ignored
