@@ -115,6 +115,8 @@ class Encoder:
         self.n_computed, self._in_time = examples.n, in_time
         self.fitting = fitted is None
         self.fitted: LearntFeatures = {} if fitted is None else fitted
+        if fitted is None and examples.columns:
+            self.fitted.update({name: {"columns": names} for name, names in examples.columns.items()})
         self.spreads: dict[str, tuple[int, F64]] = {}
         self._done: dict[Source, Rows] = {}
         self._plain: dict[str, F64 | SparseRows] = {}
