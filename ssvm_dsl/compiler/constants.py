@@ -108,7 +108,7 @@ def ground_constants(
     """
     declaration, examples = encoder.declaration, encoder.examples
     grounded = GroundedConstants(groups, shared)
-    work = _Work(layout, grounded, encoder.first, ignored, truth)
+    work = _RuleGrounder(layout, grounded, encoder.first, ignored, truth)
     for label in declaration.labels:
         if label.allowed is not None:
             work.restrict(label, encoder.rows(label.allowed))
@@ -155,8 +155,8 @@ def _score_rows(given: Given, encoder: Encoder, scopes: Scopes) -> Rows:
     return Rows(source.dims, *read_scores(source, encoder.examples))
 
 
-class _Work:
-    """Lays one rule after the other over a batch."""
+class _RuleGrounder:
+    """Grounds one rule after the other on a batch."""
 
     def __init__(
         self, layout: Layout, grounded: GroundedConstants, first: int, ignored: Bools | None, truth: I32 | None
