@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.durations import inner_spans, length_table, refuse_durations, ruled_out_spans
 from ssvm_dsl.compiler.feature_maps import feature_rows, kind_of_group, row_index
-from ssvm_dsl.compiler.features.called import call_of_factors, class_arrays
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
+from ssvm_dsl.compiler.features.gathered import call_of_factors, class_arrays
 from ssvm_dsl.compiler.inputs import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout

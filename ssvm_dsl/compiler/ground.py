@@ -11,8 +11,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import set_auxiliary
+from ssvm_dsl.compiler.estimate import footprint
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
-from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.compiler.layout import Layout

@@ -27,6 +27,7 @@ from ssvm_dsl.array_types import I8, I32, I64, Bools
 from ssvm_dsl.compiler.agreements import roles
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
+from ssvm_dsl.compiler.estimate import Footprint, footprint
 from ssvm_dsl.compiler.feature_maps import (
     Features,
     GroundedFactors,
@@ -36,7 +37,6 @@ from ssvm_dsl.compiler.feature_maps import (
     place_factors,
 )
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
-from ssvm_dsl.compiler.footprint import Footprint, footprint
 from ssvm_dsl.compiler.inputs import Examples, read_examples
 from ssvm_dsl.compiler.labels.domains import content_key
 from ssvm_dsl.compiler.labels.structures import declared_words, joined_words

@@ -36,7 +36,7 @@ from ssvm_dsl import (
     cross,
 )
 from ssvm_dsl.compiler import ground, prepared
-from ssvm_dsl.compiler.footprint import footprint
+from ssvm_dsl.compiler.estimate import footprint
 from ssvm_dsl.compiler.inputs import read_examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.prepared import ShapeCache
