@@ -486,3 +486,7 @@ def _is_simple(symbol: ExampleInput) -> bool:
     if isinstance(symbol, Attributes):
         return len(symbol.dims) > 0  # the attributes of the only position look like an example with names of inputs
     return isinstance(symbol, Input) and not symbol.sparse
+
+
+class StructureCache:
+    """Holds nothing: older pickles of estimators name it, whose models keep what shapes need now."""
