@@ -10,6 +10,7 @@ from types import ModuleType
 
 #: Where the classes of a module are that there is no more.
 MOVED = {
+    "ssvm_dsl.compiler.structure": "ssvm_dsl.compiler.prepared",
     "ssvm_dsl.ir.messages": "ssvm_dsl.ir.solution",
     "ssvm_dsl.lang.constraints.custom": "ssvm_dsl.lang.constraints.structures",
     "ssvm_dsl.lang.constraints.derivable": "ssvm_dsl.lang.constraints.implied",

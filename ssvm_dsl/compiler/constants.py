@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.durations import inner_spans, length_table, refuse_durations, ruled_out_spans
 from ssvm_dsl.compiler.feature_maps import feature_rows, kind_of_group, row_index
-from ssvm_dsl.compiler.features.called import call_of_factors, class_arrays
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
+from ssvm_dsl.compiler.features.gathered import call_of_factors, class_arrays
 from ssvm_dsl.compiler.inputs import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
@@ -27,7 +27,6 @@ from ssvm_dsl.ir.ragged import members, owner_of, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes
 from ssvm_dsl.lang.constraints.durations import SegmentDuration
 from ssvm_dsl.lang.constraints.forbidden import Allow, Forbid
-from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Given
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.inputs import Input
@@ -71,14 +70,12 @@ class GroundedConstants:
 
 
 def ground_constants(
-    declaration: Declaration,
     layout: Layout,
-    examples: Examples,
     encoder: Encoder,
-    ignored: Bools | None,
     scopes_of: Callable[[Target], Scopes],
     groups: list[Group],
     shared: dict[Target, int],
+    ignored: Bools | None = None,
     truth: I32 | None = None,
     clamp: I64 | None = None,
     with_scores: bool = True,
@@ -87,14 +84,14 @@ def ground_constants(
 
     Parameters
     ----------
-    declaration, layout, examples, encoder
-        The model, grounded on the batch.
-    ignored : ndarray of bool, shape (V,), optional
-        Variables that are left out.
+    layout, encoder
+        The batch.
     scopes_of : callable
         Returns the scopes of a target on the batch.
     groups, shared
         Those of the factors, as :class:`GroundedConstants` has them.
+    ignored : ndarray of bool, shape (V,), optional
+        Variables that are left out.
     truth : ndarray of int32, shape (V,), optional
         Labels that are to be learnt from, negative where they are not known: refused where they are ruled out.
     clamp : ndarray of int64, optional
@@ -109,8 +106,9 @@ def ground_constants(
     InfeasibleError
         A variable has no state left.
     """
+    declaration, examples = encoder.declaration, encoder.examples
     grounded = GroundedConstants(groups, shared)
-    work = _Work(layout, grounded, encoder.first, ignored, truth)
+    work = _RuleGrounder(layout, grounded, encoder.first, ignored, truth)
     for label in declaration.labels:
         if label.allowed is not None:
             work.restrict(label, encoder.rows(label.allowed))
@@ -138,7 +136,7 @@ def ground_constants(
         if given.table is None and not with_scores:
             continue
         scopes = scopes_of(given.target)
-        rows = None if given.features is None else _score_rows(given, examples, encoder, scopes)
+        rows = None if given.features is None else _score_rows(given, encoder, scopes)
         work.give(given, scopes, rows)
     if clamp is not None and len(clamp):
         work.forbid_states(clamp, "the given labels")
@@ -146,7 +144,7 @@ def ground_constants(
     return grounded
 
 
-def _score_rows(given: Given, examples: Examples, encoder: Encoder, scopes: Scopes) -> Rows:
+def _score_rows(given: Given, encoder: Encoder, scopes: Scopes) -> Rows:
     """Return rows of given scores; those of an input may be -inf."""
     source = given.features
     assert source is not None
@@ -154,11 +152,11 @@ def _score_rows(given: Given, examples: Examples, encoder: Encoder, scopes: Scop
         rows = feature_rows(given, encoder, scopes)
         assert rows is not None
         return rows
-    return Rows(source.dims, *read_scores(source, examples))
+    return Rows(source.dims, *read_scores(source, encoder.examples))
 
 
-class _Work:
-    """Lays one rule after the other over a batch."""
+class _RuleGrounder:
+    """Grounds one rule after the other on a batch."""
 
     def __init__(
         self, layout: Layout, grounded: GroundedConstants, first: int, ignored: Bools | None, truth: I32 | None

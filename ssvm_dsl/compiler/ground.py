@@ -11,8 +11,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import set_auxiliary
+from ssvm_dsl.compiler.estimate import footprint
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
-from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.compiler.layout import Layout
@@ -160,13 +160,13 @@ def _grounded(
         truth, ignored, _, strange = layout.encode(Y, unseen=unseen)
         if layout.agreements:
             ignored = _auxiliary(layout, examples, truth, ignored, strange)
-    if ignored is not None and declaration.compact and not (whole and _additive(declaration)):
-        return None  # what scores or prices segments looks at all of their positions, known or not
+    if ignored is not None and declaration.compact:
+        additive = declaration.loss is None or kind_of(declaration.loss) == ADDITIVE
+        if not (whole and additive):
+            return None  # what scores or prices segments looks at all of their positions, known or not
     if ignored is not None and ignored.all() and not whole:
         raise DataError("Y", expected="at least one label that is known", found="none")
     encoder = Encoder(declaration, examples, fitted, first, in_time)
-    if fitted is None and examples.columns:
-        encoder.fitted.update({name: {"columns": names} for name, names in examples.columns.items()})
     hidden = ignored
     if truth is not None and declaration.latents:
         hidden = layout.latent if ignored is None else ignored | layout.latent
@@ -181,8 +181,10 @@ def _grounded(
     if truth is not None and declaration.loss is not None:
         none_of_them = None if strange is None else strange.variables
         loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, none_of_them)
-    learnt = encoder.fitted, truth, ignored, loss, examples.n - encoder.n_computed, kept, strange, encoder.spreads
-    return Grounded(declaration, layout, parameters, *learnt)
+    return Grounded(
+        declaration, layout, parameters, encoder.fitted, truth, ignored, loss,
+        n_uncomputed=examples.n - encoder.n_computed, kept=kept, unseen=strange, spreads=encoder.spreads,
+    )  # fmt: skip
 
 
 def _auxiliary(
@@ -194,11 +196,6 @@ def _auxiliary(
     unknown = strange.variables if ignored is None else ignored | strange.variables
     hidden = set_auxiliary(layout, examples, truth, unknown)
     return None if hidden is None else hidden & ~strange.variables
-
-
-def _additive(declaration: Declaration) -> bool:
-    """Whether there is a loss of single variables, or none."""
-    return declaration.loss is None or kind_of(declaration.loss) == ADDITIVE
 
 
 def _clamp(layout: Layout, given: object) -> I64:

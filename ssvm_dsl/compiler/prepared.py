@@ -27,6 +27,7 @@ from ssvm_dsl.array_types import I8, I32, I64, Bools
 from ssvm_dsl.compiler.agreements import roles
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
+from ssvm_dsl.compiler.estimate import Footprint, footprint
 from ssvm_dsl.compiler.feature_maps import (
     Features,
     GroundedFactors,
@@ -36,7 +37,6 @@ from ssvm_dsl.compiler.feature_maps import (
     place_factors,
 )
 from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
-from ssvm_dsl.compiler.footprint import Footprint, footprint
 from ssvm_dsl.compiler.inputs import Examples, read_examples
 from ssvm_dsl.compiler.labels.domains import content_key
 from ssvm_dsl.compiler.labels.structures import declared_words, joined_words
@@ -169,10 +169,9 @@ class PreparedShape:
         if weighted.free is not None and clamp is None and (truth is None or not self.shapes.has_rules):
             return weighted.free.parameters.refilled(maps, weighted.constants), weighted.free
 
-        grounded = ground_constants(
-            self.declaration, self.layout, encoder.examples, encoder, ignored,
-            partial(self.scopes, examples=encoder.examples), list(weighted.groups), dict(weighted.shared), truth, clamp,
-        )  # fmt: skip
+        scopes_of = partial(self.scopes, examples=encoder.examples)
+        of_factors = list(weighted.groups), dict(weighted.shared)
+        grounded = ground_constants(self.layout, encoder, scopes_of, *of_factors, ignored, truth, clamp)
         allowed, constants = grounded.allowed, grounded.constants(len(weighted.groups))
         if ignored is not None:
             resting = ignored & ~free_variables(self.constraints, self.layout) if self.constraints else ignored
@@ -487,3 +486,7 @@ def _is_simple(symbol: ExampleInput) -> bool:
     if isinstance(symbol, Attributes):
         return len(symbol.dims) > 0  # the attributes of the only position look like an example with names of inputs
     return isinstance(symbol, Input) and not symbol.sparse
+
+
+class StructureCache:
+    """Holds nothing: older pickles of estimators name it, whose models keep what shapes need now."""

@@ -188,8 +188,7 @@ def ground_batch(
     layout, work = prepared.layout, _Laying(prepared, examples)
     places = {name: work.template(one, name in tied) for name, one in templates.items()}
     encoder, n_weighted = Encoder(declaration, examples, {}), len(work.groups)
-    asked = declaration, layout, examples, encoder, None, work.scopes, work.groups, work.shared
-    given = ground_constants(*asked, with_scores=False)
+    given = ground_constants(layout, encoder, work.scopes, work.groups, work.shared, with_scores=False)
     program = Program(
         layout.var_ptr, layout.card, tuple(given.groups), prepared.constraints, blocks=tuple(work.blocks),
         allowed=given.allowed, role=prepared.role,

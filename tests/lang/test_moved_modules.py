@@ -12,6 +12,7 @@ from ssvm_dsl.moved_modules import MOVED
 
 #: A class of each module that there is no more.
 CLASSES = {
+    "ssvm_dsl.compiler.structure": "StructureCache",
     "ssvm_dsl.ir.messages": "Prices",
     "ssvm_dsl.lang.constraints.custom": "Custom",
     "ssvm_dsl.lang.constraints.derivable": "Derivable",

@@ -27,7 +27,7 @@ from ssvm_dsl import (
     ground,
     to_networkx,
 )
-from ssvm_dsl.compiler.footprint import footprint
+from ssvm_dsl.compiler.estimate import footprint
 from ssvm_dsl.compiler.inputs import read_examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.inference.planning.planner import need_of, plan

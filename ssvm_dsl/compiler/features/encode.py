@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows, learn_rows, malformed, tokens_of
 from ssvm_dsl.compiler.features.expansions import hat_functions, kernel_rows, learn_kernel, learn_pivots, pivot_rows
-from ssvm_dsl.compiler.features.sparse import checked, first_rows, stack_rows, with_empty_rows
+from ssvm_dsl.compiler.features.sparse import checked, first_rows, side_by_side, stack_rows, with_empty_rows
 from ssvm_dsl.compiler.inputs import Examples, check_finite, example_inputs, position_words, stack_dense
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.deadline import time_left
@@ -115,6 +115,8 @@ class Encoder:
         self.n_computed, self._in_time = examples.n, in_time
         self.fitting = fitted is None
         self.fitted: LearntFeatures = {} if fitted is None else fitted
+        if fitted is None and examples.columns:
+            self.fitted.update({name: {"columns": names} for name, names in examples.columns.items()})
         self.spreads: dict[str, tuple[int, F64]] = {}
         self._done: dict[Source, Rows] = {}
         self._plain: dict[str, F64 | SparseRows] = {}
@@ -632,17 +634,7 @@ def _whitened(encoder: Encoder, source: lang.Whitened) -> Rows:
 
 def _concat(encoder: Encoder, source: lang.Concat) -> Rows:
     parts = [encoder.rows(part) for part in source.parts]
-    if not any(isinstance(part.values, SparseRows) for part in parts):
-        return Rows(source.dims, np.ascontiguousarray(np.hstack([part.values for part in parts])), parts[0].ptr)  # type: ignore[misc]
-    from scipy.sparse import csr_array, hstack
-
-    def matrix(values: F64 | SparseRows) -> Any:
-        if isinstance(values, SparseRows):
-            return csr_array((values.data, values.indices, values.ptr), shape=values.shape)
-        return csr_array(values)
-
-    joined = hstack([matrix(part.values) for part in parts], format="csr")
-    return Rows(source.dims, SparseRows.of_csr(joined), parts[0].ptr)
+    return Rows(source.dims, side_by_side([part.values for part in parts]), parts[0].ptr)
 
 
 _EVALUATORS: dict[type[Source], Callable[[Encoder, Any], Rows]] = {

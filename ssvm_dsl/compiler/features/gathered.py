@@ -1,25 +1,29 @@
 """Features at positions of a pattern: ``x[t - 1]``, ``[x[i], x[j], g[i, j]]``, ``Feature(function, i, j, width=3)``.
 
-A row for each factor, in the order of the pattern; rows at positions that do not exist are zeros.
+A row for each factor, in the order of the pattern; rows at positions that do not exist are zeros.  Users' functions of
+the states of factors are called here, too: prices of a loss, and what ``Forbid`` and ``Allow`` rule out.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
+from ssvm_dsl.compiler.features.sparse import side_by_side
 from ssvm_dsl.compiler.inputs import check_finite
+from ssvm_dsl.compiler.scopes import Scopes
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.lang.features.sources import Concat, Feature
+from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import At, Source
+from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.symbols import show
-
-if TYPE_CHECKING:
-    from ssvm_dsl.compiler.scopes import Scopes
 
 
 def gathered_rows(source: Source, encoder: Encoder, scopes: Scopes) -> Rows:
@@ -53,7 +57,7 @@ def plain_rows(source: Source | None, encoder: Encoder, scopes: Scopes) -> Rows 
 def _values(source: Source, encoder: Encoder, scopes: Scopes) -> F64 | SparseRows:
     if isinstance(source, Concat):
         parts = [_values(part, encoder, scopes) for part in source.parts]
-        return _side_by_side(parts)
+        return side_by_side(parts)
     if isinstance(source, At):
         rows = encoder.rows(source.source)
         local, known = scopes.rows(source.places, source.source.dims)
@@ -89,19 +93,6 @@ def _taken(rows: Rows, local: I64, known: Bools | None, scopes: Scopes, column: 
     return SparseRows.of_csr(matrix[index].tocsr())
 
 
-def _side_by_side(parts: list[F64 | SparseRows]) -> F64 | SparseRows:
-    if not any(isinstance(part, SparseRows) for part in parts):
-        return np.hstack(parts)  # type: ignore[arg-type]
-    from scipy.sparse import csr_array, hstack
-
-    def matrix(values: F64 | SparseRows) -> Any:
-        if isinstance(values, SparseRows):
-            return csr_array((values.data, values.indices, values.ptr), shape=values.shape)
-        return csr_array(values)
-
-    return SparseRows.of_csr(hstack([matrix(part) for part in parts], format="csr"))
-
-
 def _called(source: Feature, encoder: Encoder, scopes: Scopes) -> F64:
     """Return the rows that a function of positions makes, called once for each example with its distinct positions."""
     instances, shapes = scopes.found, scopes.shapes
@@ -127,4 +118,53 @@ def _called(source: Feature, encoder: Encoder, scopes: Scopes) -> F64:
             raise DataError(what, example=i, expected=expected, found=f"shape {value.shape}")
         out[ends[i] + listed] = value.reshape(-1, source.width)[number.reshape(-1)]
     check_finite(out, ends, what)
+    return out
+
+
+def class_arrays(target: Target) -> list[NDArray[Any]]:
+    """Return the classes of each variable of a factor, each on an axis of its own after that of factors."""
+    r = target.arity
+    names = [np.array(label.classes or range(label.n_states)) for label in target.members]
+    return [one.reshape(1, *(-1 if k == at else 1 for k in range(r))) for at, one in enumerate(names)]
+
+
+def call_of_factors(
+    ref: FunctionRef, classes: Sequence[NDArray[Any]], places: Sequence[Any], target: Target, scopes: Scopes,
+    encoder: Encoder, what: str,
+) -> F64:  # fmt: skip
+    """Return what a function says of each joint state of each factor of a batch, ``shape (n, *cards)``.
+
+    Parameters
+    ----------
+    ref : FunctionRef
+        Called once for each example: with classes, then positions, then inputs by name.
+    classes : sequence of ndarray, shape (1 or n, ...)
+        Of each factor, or of all.
+    places : sequence of positions
+    target : Target
+    scopes : Scopes
+        Of n factors.
+    encoder : Encoder
+    what : str
+        What the function belongs to, for messages.
+
+    Raises
+    ------
+    DataError
+        The function fails, or returns another shape.
+    """
+    shapes, found, cards = scopes.shapes, scopes.found, target.cards
+    assert found is not None
+    columns = [found.position(one, getattr(one, "axis", None))[0] for one in places]
+    out = np.zeros((shapes.n_factors, *cards))
+    for i in range(shapes.n_examples):
+        mine, lo, hi = shapes.factors(i), int(shapes.ptr[i]), int(shapes.ptr[i + 1])
+        given = [one if len(one) == 1 else one[lo:hi] for one in classes]
+        given += [column[mine].reshape(-1, *[1] * len(cards)) for column in columns]
+        value = encoder.call_at(ref, i, given, what)
+        try:
+            out[lo:hi] = np.broadcast_to(value, (hi - lo, *cards))
+        except ValueError as err:
+            expected = f"an array that broadcasts to {(hi - lo, *cards)}"
+            raise DataError(f"{what} {ref.path}", example=i, expected=expected, found=f"shape {value.shape}") from err
     return out

@@ -313,3 +313,17 @@ def with_empty_rows(values: F64 | SparseRows, n_rows: int) -> F64 | SparseRows:
         return np.concatenate([values, np.zeros((more, values.shape[1]))])
     ptr = np.concatenate([values.ptr, np.full(more, values.ptr[-1])])
     return SparseRows(values.data, values.indices, ptr, values.n_columns)
+
+
+def side_by_side(parts: Sequence[F64 | SparseRows]) -> F64 | SparseRows:
+    """Return rows next to each other: sparse ones where some are."""
+    if not any(isinstance(part, SparseRows) for part in parts):
+        return np.ascontiguousarray(np.hstack(parts))  # type: ignore[arg-type]
+    from scipy.sparse import csr_array, hstack
+
+    matrices = [
+        csr_array((part.data, part.indices, part.ptr), shape=part.shape) if isinstance(part, SparseRows)
+        else csr_array(part)
+        for part in parts
+    ]  # fmt: skip
+    return SparseRows.of_csr(hstack(matrices, format="csr"))

@@ -111,12 +111,12 @@ def read_classes(
     return states, hidden, wrong
 
 
-def _is_known(label: Label, values: Sequence[Any]) -> bool:
+def _is_known(label: Label, values: Any) -> bool:
     """Whether there are arrays of ints or strings alone (or one of numbers), without marks of what is not known."""
     if label.unknown is not None:
         return False
-    if isinstance(values, np.ndarray) and values.dtype != object:
-        whole = values.ndim == 1 + len(label.dims) and not is_masked(values)
+    if type(values) is np.ndarray and values.dtype != object:
+        whole = values.ndim == 1 + len(label.dims)
         return whole and (values.dtype.kind != "f" or not bool(np.isnan(values).any()))
     return set(map(type, values)) == {np.ndarray} and set("biuU").issuperset(map(_KIND, values))
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, Bools
-from ssvm_dsl.compiler.features.called import call_of_factors, class_arrays
 from ssvm_dsl.compiler.features.encode import Encoder
+from ssvm_dsl.compiler.features.gathered import call_of_factors, class_arrays
 from ssvm_dsl.compiler.inputs import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes

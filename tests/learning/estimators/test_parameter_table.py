@@ -13,7 +13,7 @@ import pytest
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM, chain
 from ssvm_dsl.cli.learn.train import PARAMETERS as OF_COMMAND
 from ssvm_dsl.cli.learn.train import add_training_arguments
-from ssvm_dsl.compiler.structure import StructureCache
+from ssvm_dsl.compiler.prepared import StructureCache
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.estimators.parameters import PARAMETERS
 from ssvm_dsl.models import ChainTagger
