@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.ir.ragged import contiguous, members, owners, pointers
+from ssvm_dsl.ir.ragged import members, owners, pointers
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +266,7 @@ class ConstraintGroup:
 
     def take(self, examples: I64) -> ConstraintGroup:
         """Return the constraints of some examples, in this order; an example may be taken more than once."""
-        if contiguous(examples, len(self.ptr) - 1) == (0, len(self.ptr) - 1):
+        if np.array_equal(examples, np.arange(len(self.ptr) - 1)):
             return self
         mine = members(self.ptr, examples)
         made = self._some(mine)

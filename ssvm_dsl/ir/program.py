@@ -164,7 +164,7 @@ class Group:
     @cached_property
     def strides(self) -> I64:
         """Multipliers that turn the states of a factor into a position in its table row; ``shape (r,)``."""
-        return np.array([prod(self.cards[k + 1 :]) for k in range(self.arity)], dtype=np.int64)
+        return np.ascontiguousarray(np.cumprod((1, *self.cards[:0:-1]), dtype=np.int64)[::-1])
 
     @property
     def n_factors(self) -> int:
@@ -340,7 +340,8 @@ class Program:
     @property
     def representatives(self) -> Program:
         """One example of each shape, without constraints: what follows from the factors is worked out for these."""
-        return self if len(self._shapes[1]) == self.n_examples else self._one_of_each
+        alone = self.n_examples == 1 or len(self._shapes[1]) == self.n_examples
+        return self if alone else self._one_of_each
 
     @cached_property
     def _one_of_each(self) -> Program:

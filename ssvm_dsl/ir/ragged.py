@@ -103,24 +103,15 @@ def bounded_slices(sizes: Ints, most: int) -> Iterator[slice]:
         lo = hi
 
 
-def contiguous(examples: I64 | None, n: int) -> tuple[int, int] | None:
-    """Return ``(lo, hi)`` when the selection is the range ``lo..hi-1`` (all ``n`` for ``None``), else ``None``."""
-    if examples is None:
-        return 0, n
-    if len(examples) == 0:
-        return 0, 0
-    lo, hi = int(examples[0]), int(examples[-1]) + 1
-    if hi - lo != len(examples) or (len(examples) > 1 and not (np.diff(examples) == 1).all()):
-        return None
-    return lo, hi
-
-
 def positions(ptr: I64, examples: I64 | None) -> slice | I64:
-    """Return the packed positions of a selection: a slice where it is contiguous, else an index array."""
-    span = contiguous(examples, len(ptr) - 1)
-    if span is not None:
-        return slice(int(ptr[span[0]]), int(ptr[span[1]]))
-    assert examples is not None
+    """Return the packed positions of a selection: a slice for a range (all for ``None``), else an index array."""
+    if examples is None:
+        return slice(int(ptr[0]), int(ptr[-1]))
+    if not len(examples):
+        return slice(0, 0)
+    lo, hi = int(examples[0]), int(examples[-1]) + 1
+    if hi - lo == len(examples) and (hi - lo == 1 or bool((np.diff(examples) == 1).all())):
+        return slice(int(ptr[lo]), int(ptr[hi]))
     return members(ptr, examples)
 
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ssvm_dsl.ir.analysis.chunks import chunk_share
-from ssvm_dsl.ir.analysis.segments import KINDS, are_segmented
+from ssvm_dsl.ir.analysis.segments import are_segmented
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
@@ -53,9 +53,11 @@ def _structure_need(program: Program) -> Need:
     if program.hardest_topology is Topology.LOOPY:
         max_clique_table = max((one.log2_largest for one in eliminations(program)), default=0.0)
     literals, constraints = np.zeros(program.n_variables, dtype=np.int64), np.zeros(program.n_examples, dtype=np.int64)
-    max_count, without_rows, cyclic = 0, False, False
+    kinds, max_count, without_rows, cyclic = set[str](), 0, False, False
     for rule in program.constraints:
         first = program.var_ptr[:-1][rule.example_of[rule.constraint_of]]
+        if rule.n_constraints:
+            kinds.add(rule.kind)
         literals += np.bincount(first + rule.variable, minlength=program.n_variables)
         constraints += rule.counts
         without_rows |= rule.without_rows
@@ -66,11 +68,11 @@ def _structure_need(program: Program) -> Need:
         topology=program.hardest_topology,
         max_arity=max_arity,
         max_card=max_card,
-        constraint_kinds=frozenset(rule.kind for rule in program.constraints if rule.n_constraints),
+        constraint_kinds=frozenset(kinds),
         max_constraints=int(constraints.max(initial=0)),
         max_count=max_count,
         shared_literals=bool((literals > 1).any()),
-        segmented=any(rule.kind in KINDS for rule in program.constraints) and are_segmented(program),
+        segmented=bool(program.constraints) and are_segmented(program),
         free_variables=bool((literals == 0).any()),
         of_spans=of_spans,
         without_rows=without_rows,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssvm_dsl.ir import Block, ConstraintGroup, Group, Primal, Program, Solution, Theta, Topology
-from ssvm_dsl.ir.ragged import contiguous, members, owners, pointers, positions, runs
+from ssvm_dsl.ir.ragged import members, owners, pointers, positions, runs
 from ssvm_dsl.ir.solution import join_solutions, label_ptr, select
 from ssvm_dsl.plugin_api import program_need, score_labels
 from ssvm_dsl.testing.problems import Recipe, catalogue, grouped, seeded
@@ -348,13 +348,12 @@ def test_members_and_positions(sizes, picks):
 
 
 @given(examples=st.lists(st.integers(0, 5), max_size=5))
-def test_contiguous(examples):
-    found = contiguous(np.array(examples, dtype=np.int64), 6)
-    if examples and examples != list(range(examples[0], examples[0] + len(examples))):
-        assert found is None
-    else:
-        assert list(range(*found)) == examples
-    assert contiguous(None, 6) == (0, 6)
+def test_positions_of_a_range_of_examples_are_a_slice(examples):
+    found = positions(np.arange(7), np.array(examples, dtype=np.int64))
+    is_range = not examples or examples == list(range(examples[0], examples[0] + len(examples)))
+    assert isinstance(found, slice) == is_range
+    assert np.arange(6)[found].tolist() == examples
+    assert positions(np.arange(7), None) == slice(0, 6)
 
 
 # -- scores ----------------------------------------------------------------------------------------------------
