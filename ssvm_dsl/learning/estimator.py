@@ -144,6 +144,7 @@ class Estimator(CheckedCalls):
         "prediction_plan": ("prediction_plan", "ask for fewer examples, or set another backend"),
         "best_score": ("best_score", "ask for fewer examples at once, or set another backend"),
         "load": ("reading the model", "it does not fit this machine"),
+        "save": ("saving the model", "use a machine with more memory"),
     }
 
     if TYPE_CHECKING:  # subclasses list their parameters

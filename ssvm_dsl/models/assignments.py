@@ -32,7 +32,7 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.learning.estimators.fitting.infeasible import Trainable
+from ssvm_dsl.learning.estimators.fitted import Trainable
 from ssvm_dsl.learning.estimators.parameters import RAISE
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel

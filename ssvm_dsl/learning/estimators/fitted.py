@@ -1,4 +1,4 @@
-"""What a fit is asked for (``FitRequest``, ``TrainingTarget``), and what it leaves (``Fitted``, the report)."""
+"""What a fit is asked for (``FitRequest``, ``TrainingTarget``), learns from (``Trainable``) and leaves (``Fitted``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.features.encode import LearntFeatures
 from ssvm_dsl.deadline import Deadline
@@ -21,6 +21,24 @@ from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.risks.factored import whose_marginals
 from ssvm_dsl.learning.risks.hinges.dual_loss import DualLossProblem
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
+
+
+@dataclass(frozen=True, eq=False)
+class Trainable:
+    """Data that can be learnt from.
+
+    Parameters
+    ----------
+    X, Y, sample_weight
+        As for ``fit``; Y may be encoded already.
+    examples : ndarray of int64
+        The examples whose labels were ruled out, by their numbers in the user's data.
+    """
+
+    X: Any
+    Y: Any
+    sample_weight: Any
+    examples: I64
 
 
 @dataclass(frozen=True, eq=False)

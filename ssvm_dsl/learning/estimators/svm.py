@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.compiler.inputs import arrays_of_frames
+from ssvm_dsl.compiler.inputs import arrays_of_frames, check_sequence
 from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.compiler.labels.unknown_labels import warn_of_unseen
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InfeasibleError, KeywordError, OptionError
 from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables
+from ssvm_dsl.inference.diagnosis.nearest_truth import infeasible_examples, nearest_truth
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.solution import Solution
@@ -25,9 +26,8 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.answers import ON_MISSING, PredictionRequest, call_threads, indexed, losses
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.fitted import FitRequest, TrainingTarget
+from ssvm_dsl.learning.estimators.fitted import FitRequest, Trainable, TrainingTarget
 from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
-from ssvm_dsl.learning.estimators.fitting.infeasible import Trainable, trainable
 from ssvm_dsl.learning.estimators.fitting.latent import LatentOptions, begun
 from ssvm_dsl.learning.estimators.fitting.over_shards import (
     ask_all,
@@ -37,6 +37,7 @@ from ssvm_dsl.learning.estimators.fitting.over_shards import (
 )
 from ssvm_dsl.learning.estimators.fitting.training import planned_run
 from ssvm_dsl.learning.estimators.parameters import (
+    NEAREST,
     RAISE,
     Seed,
     check_choice,
@@ -56,6 +57,9 @@ from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.plugin_api.executors import THREADS
 
 T = TypeVar("T")
+
+#: So many examples are listed in a warning.
+LISTED = 5
 
 
 class StructuredSVM(StructuredEstimator):
@@ -268,14 +272,33 @@ class StructuredSVM(StructuredEstimator):
         return self
 
     def _trainable(self, X: Any, Y: Any, sample_weight: Any, part: bool = False) -> Trainable:
-        """Return the data without labels that the model rules out, if that is asked for."""
+        """Return the data without labels that the model rules out, and warn of them, if that is asked for.
+
+        ``part`` of the data may lose all its examples.  Searches end with the current call (:mod:`ssvm_dsl.deadline`).
+        """
         if self.infeasible == RAISE:
             return Trainable(X, Y, sample_weight, np.zeros(0, dtype=np.int64))
-        declaration = self.model.declaration
-        grounded = partial(self._ground, X, Y, part=part, whole=True)
-        data = trainable(grounded, declaration, X, Y, sample_weight, self.infeasible, part)
-        self.infeasible_ = data.examples
-        return data
+        grounded = self._ground(X, Y, part=part, whole=True)
+        n, examples = grounded.n_examples, infeasible_examples(grounded)
+        self.infeasible_ = examples
+        if not len(examples):
+            return Trainable(X, Y, sample_weight, examples)
+        listed = ", ".join(map(str, examples[:LISTED].tolist())) + (", ..." if len(examples) > LISTED else "")
+        some = f"Y: {len(examples)} of {n} examples have labels that the model rules out ({listed})"
+        if self.infeasible == NEAREST:
+            nearest = nearest_truth(grounded, examples)
+            changed = f"{nearest.n_changed} label{'s' * (nearest.n_changed != 1)} changed"
+            if nearest.n_unproved:
+                changed += f"; time was up before those of {nearest.n_unproved} examples were proved nearest"
+            warn_caller(f"{some}: the nearest feasible ones are learnt ({changed})")
+            return Trainable(X, nearest.labels, sample_weight, examples)
+        if len(examples) == n and not part:
+            raise DataError("Y", expected="labels that the model does not rule out", found=f"none among {n} examples")
+        warn_caller(f"{some}: these examples are left out")
+        kept = np.setdiff1d(np.arange(n), examples)
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, n, part)[kept]
+        whole, labels = check_sequence(X, "X", self.model.declaration), check_sequence(Y, "Y")
+        return Trainable([whole[i] for i in kept], [labels[i] for i in kept], weight, examples)
 
     def _target(self, grounded: Grounded) -> TrainingTarget:
         """Return the risk by its name, with the declared loss."""
