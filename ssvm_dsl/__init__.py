@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.grammars.brackets import read_trees as read_trees
     from ssvm_dsl.lang.grammars.grammar import Grammar as Grammar
     from ssvm_dsl.lang.grammars.parse_tree import ParseTree as ParseTree
-    from ssvm_dsl.lang.grammars.partial_tree import PartialTree as PartialTree
+    from ssvm_dsl.lang.grammars.parse_tree import PartialTree as PartialTree
     from ssvm_dsl.lang.inputs import Attributes as Attributes
     from ssvm_dsl.lang.inputs import Edges as Edges
     from ssvm_dsl.lang.inputs import Input as Input

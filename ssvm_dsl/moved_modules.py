@@ -18,6 +18,7 @@ MOVED = {
     "ssvm_dsl.lang.constraints.segments": "ssvm_dsl.lang.constraints.implied",
     "ssvm_dsl.lang.features.span_features": "ssvm_dsl.lang.features.sources",
     "ssvm_dsl.lang.given": "ssvm_dsl.lang.factors",
+    "ssvm_dsl.lang.grammars.partial_tree": "ssvm_dsl.lang.grammars.parse_tree",
     "ssvm_dsl.lang.losses.count_loss": "ssvm_dsl.lang.losses.label_losses",
     "ssvm_dsl.lang.rules.ruled_out": "ssvm_dsl.lang.constraints.forbidden",
     "ssvm_dsl.learning.errors_report": "ssvm_dsl.learning.score_report",

@@ -383,8 +383,6 @@ def _observed_mistakes(features: Source | None, form: Form, per: tuple[Any, ...]
 
 
 # -- scores that come from elsewhere and have no weight ------------------------------------------------------------
-#
-# ``Given``: scores that come from elsewhere and have no weight.
 
 
 @dataclass(frozen=True, init=False, repr=False)

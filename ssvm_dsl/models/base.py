@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import is_number, is_sparse
+from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.features.sources import Scaled, Standardized
 from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, is_series, matrix_of, with_index
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
@@ -115,58 +117,63 @@ def are_apart(examples: Any) -> bool:
     Values are looked at before columns: most features are names, all of which count 1.
     """
     values = set[Any]()
-    _gather(examples, values)
+    for rows in _rows_in(examples):
+        try:
+            values.update(_values(rows))
+        except TypeError:  # a value that is refused later
+            values.update(filter(_is_number, _values(rows)))
     sizes = [abs(float(one)) for one in values if _is_number(one)]
     most, least = max(sizes, default=0.0), min(filter(None, sizes), default=1.0)
     if most > APART or least * APART >= 1.0:
         return most > APART
     largest = dict[Any, float]()
-    _gather_columns(examples, largest)
+    for rows in _rows_in(examples):
+        for column, size in _columns(rows):
+            largest[column] = max(largest.get(column, 0.0), size)
     return min(filter(None, largest.values()), default=1.0) * APART < 1.0
 
 
-def _gather(one: Any, values: set[Any]) -> None:
-    """Add the different values of sparse rows, or of named features, however they are nested."""
-    if is_sparse(one):
-        there = np.abs(one.data[one.data != 0.0])
-        values.update((float(there.max()), float(there.min())) if len(there) else ())
-    elif hasattr(one, "select_dtypes"):
-        values.update(one.select_dtypes("number").to_numpy(dtype=np.float64).ravel().tolist())
-    elif isinstance(one, Mapping):
-        try:
-            values.update(one.values())
-        except TypeError:  # a value that is refused later
-            values.update(filter(_is_number, one.values()))
-    elif isinstance(one, list | tuple):
-        for part in one:
+def _rows_in(examples: Any) -> Iterator[Any]:
+    """Yield the sparse matrices, data frames and dicts of named features in examples, however they are nested."""
+    if is_sparse(examples) or hasattr(examples, "select_dtypes") or isinstance(examples, Mapping):
+        yield examples
+    elif isinstance(examples, list | tuple):
+        for part in examples:
             if not isinstance(part, str):
-                _gather(part, values)
+                yield from _rows_in(part)
 
 
-def _gather_columns(one: Any, largest: dict[Any, float]) -> None:
-    """Note the largest absolute value of each column."""
-    if is_sparse(one):
-        rows = one.tocsc()
+def _values(rows: Any) -> Iterable[Any]:
+    """Return numbers of some rows, the largest and the smallest among them."""
+    if is_sparse(rows):
+        there = np.abs(rows.data[rows.data != 0.0])
+        return (float(there.max()), float(there.min())) if len(there) else ()
+    if hasattr(rows, "select_dtypes"):
+        listed: list[float] = rows.select_dtypes("number").to_numpy(dtype=np.float64).ravel().tolist()
+        return listed
+    found: Iterable[Any] = rows.values()
+    return found
+
+
+def _columns(rows: Any) -> Iterator[tuple[Any, float]]:
+    """Yield columns with the largest absolute value in each."""
+    if is_sparse(rows):
+        rows = rows.tocsc()
         for column in np.flatnonzero(np.diff(rows.indptr)).tolist():
-            size = float(np.abs(rows.data[rows.indptr[column] : rows.indptr[column + 1]]).max())
-            largest[column] = max(largest.get(column, 0.0), size)
-    elif hasattr(one, "select_dtypes"):
-        for name, column in one.select_dtypes("number").items():
-            size = float(np.nanmax(np.abs(column.to_numpy(dtype=np.float64)), initial=0.0))
-            largest[name] = max(largest.get(name, 0.0), size)
-    elif isinstance(one, Mapping):
-        for name, value in one.items():
-            if _is_number(value):
-                largest[name] = max(largest.get(name, 0.0), abs(float(value)))
-    elif isinstance(one, list | tuple):
-        for part in one:
-            if not isinstance(part, str):
-                _gather_columns(part, largest)
+            yield column, float(np.abs(rows.data[rows.indptr[column] : rows.indptr[column + 1]]).max())
+    elif hasattr(rows, "select_dtypes"):
+        for name, column in rows.select_dtypes("number").items():
+            yield name, float(np.nanmax(np.abs(column.to_numpy(dtype=np.float64)), initial=0.0))
+    else:
+        yield from ((name, abs(float(value))) for name, value in rows.items() if _is_number(value))
 
 
 def _is_number(value: Any) -> bool:
     return (type(value) in (int, float) or isinstance(value, np.number)) and bool(np.isfinite(value))
 
+
+#: Models that estimators in use have declared, by class and declaration.
+_IN_USE: WeakValueDictionary[tuple[type, Declaration], type[Model]] = WeakValueDictionary()
 
 #: How many examples show which risk suits a model whose examples are not all at hand.
 SHOWN = 30
@@ -422,7 +429,7 @@ class ReadyModel(ChoosingSVM):
             X, Y = (X, Y) if parts else self._read(X, Y)
             shown, labels = self._shown_by(X) if parts else (X, Y)
             if not (self.warm_start and hasattr(self, "coef_")):
-                self.model_ = self._declaration(shown, labels)
+                self.model_ = self._shared(self._declaration(shown, labels))
             if parts or self.executor != THREADS:
                 some = (shown if parts else X)[:SHOWN]
                 self._choose_alone(self._ground(some, whole=True, part=True))
@@ -431,6 +438,10 @@ class ReadyModel(ChoosingSVM):
                 learnt = {**self.fitted_.learnt, **self._feature_columns()}
                 self.fitted_ = replace(self.fitted_, learnt=learnt)
         return self
+
+    def _shared(self, declared: type[Model]) -> type[Model]:
+        """Return the equal model of an estimator in use, which has met shapes already; else this one."""
+        return _IN_USE.setdefault((type(self), declared.declaration), declared)
 
     def _shown_by(self, data: PartitionedDataset) -> tuple[Any, list[Any]]:
         """Return the examples of the first part, which show their form, and the labels of all parts, read one by one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,13 @@ def require_names(example: Any, i: int, names: Sequence[str], expected: str) -> 
     if missing:
         found = f"a dict with {', '.join(map(str, example)) or 'nothing'}"
         raise DataError("X", example=i, expected=expected, found=found)
+
+
+def in_form(predicted: Any, change: Callable[[Any], Any]) -> Any:
+    """Return what ``predict`` returned with its labels in another form; the bounds beside them stay as they are."""
+    if isinstance(predicted, tuple):
+        return change(predicted[0]), *predicted[1:]
+    return change(predicted)
 
 
 def n_rows(one: Any) -> int:

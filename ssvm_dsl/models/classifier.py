@@ -25,7 +25,7 @@ from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.learning.tuning.folds import part_of
 from ssvm_dsl.loading import loading
 from ssvm_dsl.models.base import ReadyModel, weights_of_classes
-from ssvm_dsl.models.classes import classes_of, input_of, n_rows
+from ssvm_dsl.models.classes import classes_of, in_form, input_of, n_rows
 
 
 class Classifier(ReadyModel):
@@ -181,9 +181,7 @@ class Classifier(ReadyModel):
     def predict(self, X: Any, **options: Any) -> Any:
         """Return the class of each row; ``options`` as for ``StructuredSVM.predict``."""
         labels = super().predict(self._checked(X), **options)
-        if isinstance(labels, tuple):
-            return (with_index(self._named(labels[0]), X), *labels[1:])
-        return with_index(self._named(labels), X)
+        return in_form(labels, lambda some: with_index(self._named(some), X))
 
     def _named(self, labels: list[Any]) -> NDArray[Any]:
         """Return labels in an array of the type that ``fit`` was given."""

@@ -28,9 +28,10 @@ from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.outputs.targets import along, cross
 from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.answers import PredictionRequest
+from ssvm_dsl.learning.estimators.svm import either
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import array_of, classes_of, input_of, n_rows, require_names
+from ssvm_dsl.models.classes import array_of, classes_of, in_form, input_of, n_rows, require_names
 from ssvm_dsl.models.few_labels import agreement, completed_states, rows_of, states_of
 from ssvm_dsl.plugin_api.training import TrainingEvent
 
@@ -126,24 +127,17 @@ class GraphModel(ReadyModel):
 
     def fit(self, X: Any, Y: Any = None, sample_weight: Any = None, validation: Any = None, *, y: Any = None) -> Any:
         """Declare the model for the graphs, or for one graph, and learn its weights; graphs may carry their labels."""
-        Y = Y if y is None else y
-        if is_single(X):
-            X, Y = [X], None if Y is None else [Y]
-        return super().fit(X, _carried(X, Y), sample_weight, validation)
+        return super().fit(*_listed(X, either(Y, y, "fit")), sample_weight, validation)
 
     def _declared(self, X: Any, Y: Any = None) -> type[Model]:
-        if is_single(X):
-            X, Y = [X], None if Y is None else [Y]
-        return super()._declared(X, _carried(X, Y))
+        return super()._declared(*_listed(X, Y))
 
     def score(
         self, X: Any, Y: Any = None, sample_weight: Any = None, *, time_limit: float | None = None, y: Any = None
     ) -> float:
         """Return the share of right labels, as ``StructuredSVM.score``; labels that graphs carry are not given."""
-        Y = Y if y is None else y
-        if is_single(X):
-            X, Y = [X], None if Y is None else [Y]
-        return super().score(X, _carried(X, Y), sample_weight, time_limit=time_limit)
+        X, Y = _listed(X, either(Y, y, "score"))
+        return super().score(X, Y, sample_weight, time_limit=time_limit)
 
     def predict(self, X: Any, *, given: Any = None, **options: Any) -> Any:
         """Return the labels of each graph, or of one graph; of graphs of networkx, copies with labels as attributes.
@@ -158,9 +152,7 @@ class GraphModel(ReadyModel):
         predicted = super().predict(X, given=given, **options)
         if isinstance(X, PartitionedDataset):
             return predicted
-        labels = predicted[0] if isinstance(predicted, tuple) else predicted
-        graphs = [self._labelled(*pair) for pair in zip(X, labels, strict=True)]
-        return (graphs, *predicted[1:]) if isinstance(predicted, tuple) else graphs
+        return in_form(predicted, lambda labels: list(map(self._labelled, X, labels)))
 
     def _shown_labels(self, X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
         return list(self._labels(Y)), list(super().predict(X))
@@ -435,9 +427,12 @@ def is_single(X: Any) -> bool:
     return parts and not any(is_graph(one) or isinstance(one, Mapping | tuple) for one in X)
 
 
-def _carried(X: Any, Y: Any) -> Any:
-    """Return the labels; those that graphs carry where none are given."""
-    return X if Y is None and isinstance(X, list | tuple) and len(X) and all(map(carries, X)) else Y
+def _listed(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Return lists of graphs and labels, also of one graph; labels that graphs carry where none are given."""
+    if is_single(X):
+        X, Y = [X], None if Y is None else [Y]
+    carried = Y is None and isinstance(X, list | tuple) and len(X) and all(map(carries, X))
+    return X, X if carried else Y
 
 
 def _pairs(edges: Any, i: int) -> NDArray[Any]:

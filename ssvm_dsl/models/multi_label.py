@@ -30,7 +30,7 @@ from ssvm_dsl.learning.answers import PredictionRequest, labellings, probabiliti
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.choosing import LOG
-from ssvm_dsl.models.classes import input_of, n_rows
+from ssvm_dsl.models.classes import in_form, input_of, n_rows
 from ssvm_dsl.plugin_api.executors import THREADS
 
 # -- pairs of labels -----------------------------------------------------------------------------------------------
@@ -300,9 +300,7 @@ class MultiLabel(ReadyModel):
         """
         predicted = super().predict(X, **options)
         if self.names is not None:
-            labels = predicted[0] if isinstance(predicted, tuple) else predicted
-            sets = [None if one is None else self._named(one) for one in labels]
-            return (sets, *predicted[1:]) if isinstance(predicted, tuple) else sets
+            return in_form(predicted, lambda labels: [None if one is None else self._named(one) for one in labels])
         whole = isinstance(predicted, list) and all(one is not None for one in predicted)
         return with_index(np.array(predicted), X, self.classes_) if whole else predicted
 

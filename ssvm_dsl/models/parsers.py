@@ -28,6 +28,7 @@ from ssvm_dsl.learning.estimators.svm import either
 from ssvm_dsl.learning.pcfg import MaximumLikelihoodPCFG, word_class
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
+from ssvm_dsl.models.classes import in_form
 
 #: What ends a part of speech that is a phrase, too, within the model; predicted trees have it without.
 TAG = "@tag"
@@ -169,9 +170,7 @@ class ConstituencyParser(ReadyModel):
         predicted = super().predict(X, **options)
         if isinstance(X, PartitionedDataset):
             return predicted
-        trees = predicted[0] if isinstance(predicted, tuple) else predicted
-        trees = [_over_words(tree, one) for tree, one in zip(trees, X, strict=True)]
-        return (trees, *predicted[1:]) if isinstance(predicted, tuple) else trees
+        return in_form(predicted, lambda trees: list(map(_over_words, trees, X)))
 
     def score(
         self, X: Any, Y: Any = None, sample_weight: Any = None, *, time_limit: float | None = None, y: Any = None
@@ -184,10 +183,6 @@ class ConstituencyParser(ReadyModel):
             X, Y = _of_trees(X)
         trees = [_tree(one, i) for i, one in enumerate(Y)]
         return bracket_scores(trees, self.predict(X, time_limit=time_limit)).f1
-
-
-
-
 
 
 def _words(one: Any, i: int) -> list[str]:

@@ -30,7 +30,7 @@ from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import classes_of, input_of, n_rows
+from ssvm_dsl.models.classes import classes_of, in_form, input_of, n_rows
 from ssvm_dsl.models.frame_columns import LongFrame, as_long
 
 
@@ -161,9 +161,9 @@ class SequenceModel(ReadyModel):
         predicted = super().predict(X, **options)
         if isinstance(X, PartitionedDataset) or (long := self._long(X)) is None:
             return predicted
-        labels = predicted[0] if isinstance(predicted, tuple) else predicted
-        joined = long.joined([one if one is None else self._of_positions(one) for one in labels])
-        return (joined, *predicted[1:]) if isinstance(predicted, tuple) else joined
+        return in_form(
+            predicted, lambda labels: long.joined([one if one is None else self._of_positions(one) for one in labels])
+        )
 
     def online(self, lag: int = 10, *, proba: bool = False) -> OnlineLabels:
         """Return an object that takes a stream row by row, as ``StructuredSVM.online`` does; not of words.

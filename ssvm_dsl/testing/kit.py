@@ -29,8 +29,6 @@ from ssvm_dsl.testing.watch import TimeIsUp, Watch, begin_case, case_done
 from ssvm_dsl.units import seconds_text
 
 # -- the findings of a kit, as text and as plain data --------------------------------------------------------------
-#
-# The findings of a conformance kit, as text and as plain data.
 
 
 class Complaint(Exception):

@@ -20,6 +20,7 @@ CLASSES = {
     "ssvm_dsl.lang.constraints.segments": "Segmentation",
     "ssvm_dsl.lang.features.span_features": "SpanLength",
     "ssvm_dsl.lang.given": "Given",
+    "ssvm_dsl.lang.grammars.partial_tree": "PartialTree",
     "ssvm_dsl.lang.losses.count_loss": "CountLoss",
     "ssvm_dsl.lang.rules.ruled_out": "RuledOut",
     "ssvm_dsl.scoring.problems": "SolveAnswer",

@@ -339,3 +339,24 @@ def test_tags_last_as_long_as_they_must():
         assert sizes[tags[changes] == "a"].max(initial=0) <= 5
     with pytest.raises(DataError, match=r"Y, example 0: .* 'a' lasts from position 0 for 4, at least 5"):
         ChainTagger(shortest={"a": 5}).fit(X, Y)
+
+
+def test_equal_declarations_are_one_model():
+    X, Y = [np.arange(6.0).reshape(3, 2)] * 4, [["a", "b", "a"]] * 4
+    first, again = (ChainTagger(C=1.0).fit(X, Y) for _ in range(2))
+    assert again.model_ is first.model_
+    assert np.array_equal(again.coef_, first.coef_)
+    assert ChainTagger(C=1.0, order=0).fit(X, Y).model_ is not first.model_
+    assert ChainTagger(C=1.0).fit(X, [["a", "b", "c"]] * 4).model_ is not first.model_
+
+    class Mine(ChainTagger):
+        pass
+
+    assert Mine(C=1.0).fit(X, Y).model_ is not first.model_
+
+
+def test_labels_of_graphs_are_given_once():
+    graph = {"x": np.eye(2), "edges": [(0, 1)]}
+    for call in (GraphLabeller().fit, GraphLabeller().score):
+        with pytest.raises(KeywordError, match="given twice, as Y and as y"):
+            call([graph], [["a", "b"]], y=[["a", "b"]])

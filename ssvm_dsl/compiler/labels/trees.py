@@ -27,8 +27,7 @@ from ssvm_dsl.compiler.labels.unknown_labels import UnseenClasses
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.constraints import LabelRules
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.lang.grammars.parse_tree import ParseTree, is_part
-from ssvm_dsl.lang.grammars.partial_tree import PartialTree
+from ssvm_dsl.lang.grammars.parse_tree import ParseTree, PartialTree, is_part
 from ssvm_dsl.lang.outputs.labels import Label
 
 

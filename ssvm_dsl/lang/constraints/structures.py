@@ -280,8 +280,6 @@ def _node(value: object, what: str, mistakes: list[Mistake]) -> int | Input:
 
 
 # -- a structure that the user's own class knows, and finds --------------------------------------------------------
-#
-# ``Custom``: a structure that the user's own class knows, and finds.
 
 #: Kinds of constraints: of oracles that find something, and of those that say that it is the best.
 CUSTOM, CUSTOM_EXACT = "custom", "custom-exact"

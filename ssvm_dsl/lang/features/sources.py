@@ -23,7 +23,7 @@ from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.inputs import At, Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target
-from ssvm_dsl.lang.symbols import Mistake, Node, as_flag, as_numbers, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, as_flag, as_numbers, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -183,12 +183,11 @@ class Transform(Source):
     """
 
     source: Source
-    made_from: ClassVar[tuple[str, ...]] = ("source",)
 
     def __init__(self, source: Source) -> None:
         name, options = type(self).__name__, list(signature(type(self)).parameters)[1:]
         checked, mistakes = self._start(source, name)
-        if options and (type(self).arguments, self.made_from) == (Node.arguments, Transform.made_from):
+        if options and type(self).arguments is Transform.arguments:
             text = f"return (self.source,), {{{', '.join(f'{one!r}: ...' for one in options)}}}"
             mistakes.append(f"{name}: the class takes options, so that it needs a method arguments(self): {text}")
         self._fill(mistakes, dims=checked.dims, source=checked)
@@ -200,6 +199,10 @@ class Transform(Source):
 
     def __hash__(self) -> int:
         return hash((type(self), self.source))
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments, the source first: what makes the same feature again."""
+        return (self.source,), {}
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -329,7 +332,6 @@ class Polynomial(Transform):
     """
 
     degree: int
-    made_from: ClassVar = ("source", "degree")
 
     def __init__(self, source: Source, degree: int = 2) -> None:
         checked, mistakes = self._start(source, "Polynomial", sparse=True)
@@ -338,6 +340,10 @@ class Polynomial(Transform):
             mistakes.append(got(f"Polynomial: the degree must be a positive int, at most {MAX_DEGREE}", degree))
             degree = 1
         self._fill(mistakes, dims=checked.dims, source=checked, degree=degree)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.source, self.degree), {}
 
     @property
     def sparse(self) -> bool:
@@ -412,7 +418,6 @@ class Hashed(Transform):
     """
 
     n_features: int
-    made_from: ClassVar = ("source", "n_features")
 
     def __init__(self, source: Attributes, width: int = 2**18) -> None:
         mistakes: list[Mistake] = []
@@ -421,6 +426,10 @@ class Hashed(Transform):
             source = Attributes()
         width = check_width(width, "Hashed", mistakes)
         self._fill(mistakes, dims=source.dims, source=source, n_features=width)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.source, self.n_features), {}
 
     @property
     def width(self) -> int:

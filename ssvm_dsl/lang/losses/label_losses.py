@@ -434,8 +434,6 @@ class LossSum(Loss):
 
 
 # -- functions of counts of true and false positives, of variables or of segments ----------------------------------
-#
-# ``CountLoss``: functions of counts of true and false positives, such as ``1 - F1``, of variables or of segments.
 
 #: Positive classes at most.
 MOST_POSITIVE = 1 << 20
