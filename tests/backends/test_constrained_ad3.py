@@ -18,7 +18,7 @@ from ssvm_backends.dual.admm.constrained_steps import project_row, project_simpl
 from ssvm_backends.dual.admm.rows import RowFactors
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Task, Terms, Theta
 from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry

@@ -12,7 +12,7 @@ from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.programs.side_rows import MOST_ENTRIES, SideRows, check_size
 from ssvm_dsl import ground
 from ssvm_dsl.errors import OutOfTime, TooLargeError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import Limits, Primal, Question, Stop, Theta
 from ssvm_dsl.plugin_api import Clock, ConstraintSpec, SizedKind
 from ssvm_dsl.registry import registry

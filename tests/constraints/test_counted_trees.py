@@ -10,7 +10,7 @@ import pytest
 from constraints.constraint_cases import group_of, random_constraints, unlinked
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry

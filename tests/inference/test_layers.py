@@ -14,12 +14,12 @@ from model_table import few_tagger
 from ssvm_dsl import Cost, Factor, Input, Label, Model, StructuredSVM, ground
 from ssvm_dsl.deadline import Deadline, pause, within
 from ssvm_dsl.errors import BackendFault, OptionError, OutOfTime, TooLargeError
-from ssvm_dsl.inference.foreign import answer_of_oracle, pass_messages
 from ssvm_dsl.inference.planned import ABILITY_OF
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl, program_need
+from ssvm_dsl.plugin_api.hosting.sessions import answer_of_oracle, pass_messages
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing import open_session, solve
 from ssvm_dsl.testing.problems import Recipe, random_theta, seeded

@@ -15,17 +15,20 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.errors import BackendFault, PluginError
-from ssvm_dsl.inference.starting.fill_in import filled_in
-from ssvm_dsl.inference.verification.form import (
+from ssvm_dsl.inference.starting.labelling import filled_in
+from ssvm_dsl.inference.verification.checks import (
     INFEASIBLE,
     LABELS_OPTIONAL,
-    Fault,
+    SOLVER_ATOL,
+    SPOT,
+    best_states,
     check_consistent,
     check_form,
+    check_most,
+    check_probabilities,
+    check_witness,
     refuse,
 )
-from ssvm_dsl.inference.verification.probabilities import SOLVER_ATOL, SPOT, check_probabilities
-from ssvm_dsl.inference.verification.witness import best_states, check_most, check_witness
 from ssvm_dsl.ir.analysis.tolerance import TINY, Terms
 from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.ir.counts import CountTables, worth
@@ -35,6 +38,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, positions
 from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.hosting.contained import Fault
 from ssvm_dsl.scores.labellings import score_labels, score_states
 from ssvm_dsl.scores.marginals import score_marginals
 
