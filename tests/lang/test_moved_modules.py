@@ -21,6 +21,8 @@ CLASSES = {
     "ssvm_dsl.lang.given": "Given",
     "ssvm_dsl.lang.losses.count_loss": "CountLoss",
     "ssvm_dsl.lang.rules.ruled_out": "RuledOut",
+    "ssvm_dsl.learning.errors_report": "ErrorReport",
+    "ssvm_dsl.learning.tuning.cross_validation": "cross_val_predict",
     "ssvm_dsl.scoring.problems": "SolveAnswer",
 }
 
