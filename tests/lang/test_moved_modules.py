@@ -23,6 +23,8 @@ CLASSES = {
     "ssvm_dsl.lang.grammars.partial_tree": "PartialTree",
     "ssvm_dsl.lang.losses.count_loss": "CountLoss",
     "ssvm_dsl.lang.rules.ruled_out": "RuledOut",
+    "ssvm_dsl.learning.errors_report": "ErrorReport",
+    "ssvm_dsl.learning.tuning.cross_validation": "cross_val_predict",
     "ssvm_dsl.scoring.problems": "SolveAnswer",
 }
 
