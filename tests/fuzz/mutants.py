@@ -254,7 +254,10 @@ TARGETS = [
         "start below the lower bound": (
             "np.ones(len(scores.place)), lower, upper)", "np.ones(len(scores.place)), lower - 1, upper)"
         ),
-        "bounds of the first constraint": ('float(group.meta["upper"][k]))', 'float(group.meta["upper"][0]))'),
+        "bounds of the first constraint": (
+            'np.ones(n), float(group.meta["lower"][k]), float(group.meta["upper"][k]))',
+            'np.ones(n), float(group.meta["lower"][k]), float(group.meta["upper"][0]))',
+        ),
     }),
     Target("constraint", "ssvm_constraints.sums", "linear", {
         "coefficients of the first constraint": (

@@ -286,16 +286,8 @@ def viterbi(
     ----------
     chains : Chains
         Read only.
-    pool, node : ndarray of float64
-        Tables, and unary scores with ``-inf`` at states that masks rule out.
-    examples : ndarray of int64, shape (n,)
-        The examples.
-    label_ptr : ndarray of int64, shape (n + 1,)
-        Where the labels of each listed example start.
-    labels : ndarray of int32
-        Written; zeros where there is no labelling.
-    score : ndarray of float64, shape (n,)
-        Written; ``-inf`` where there is no labelling.
+    pool, node, examples, label_ptr, labels, score
+        As for :func:`max_product`.
     """
     (var_ptr, link, c), longest = chains, 1
     for k in range(len(examples)):
@@ -316,12 +308,8 @@ def viterbi_oracle(ints, longs, example, pool, node, labels, work):  # type: ign
         Not used.
     longs : ndarray of int64
         (number of states, number of examples), then var_ptr, then the links of :func:`best_path`.
-    example : int
-        The example.
-    pool, node : ndarray of float64
-        As in :class:`~ssvm_dsl.ir.Theta`, with ``-inf`` at states that masks rule out.
-    labels : ndarray of int32, shape (at least the example's variables,)
-        Written; zeros where there is no labelling.
+    example, pool, node, labels
+        As for :func:`forest_oracle`.
     work : ndarray of float64
         Work space: the example's variables and one more, times the number of states.
     """

@@ -290,12 +290,8 @@ def write_marginals(forest: Forest, v: int, c_v: int, c_p: int, joint: F64, out:
 
     Parameters
     ----------
-    forest : Forest
-        Structure; read only.
-    v : int
-        The child of the edge.
-    c_v, c_p : int
-        Number of states of v and of its parent.
+    forest, v, c_v, c_p
+        As for :func:`edge_factor`.
     joint : ndarray of float64, shape (at least c_v * c_p,)
         The marginals, row by state of v.
     out : SumOutput

@@ -95,7 +95,7 @@ class AdamRun(Run):
             v -= risk.vector / problem.n
             b += risk.offset / problem.n
             self._step(risk)
-        evaluate.add(v, b)
+        evaluate.dual = evaluate.hull.add(v, b)
         spent = float(self.passes + evaluate.n_calls)
         if self.passes % self.options.evaluate_every == 0 or spent + 2.0 > stop.max_passes:
             return evaluate.iterate(evaluate(self.w), spent + 1.0)

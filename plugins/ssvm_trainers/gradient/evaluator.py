@@ -51,14 +51,10 @@ class Evaluator(Stateful):
         self.n_calls += 1
         grad = risk.vector
         grad /= -n
-        self.add(grad, risk.offset / n)
+        self.dual = self.hull.add(grad, risk.offset / n)
         for part in slices(len(grad)):
             grad[part] = objective.lam * objective.scale[part] * w[part] - grad[part]
         return Point(w, objective.primal(w, risk.value), objective.primal(w, risk.bound), grad)
-
-    def add(self, v: F64, b: float) -> None:
-        """Take the aggregated plane of any convex combination of planes of each example."""
-        self.dual = self.hull.add(v, b)
 
     def iterate(self, point: Point, n_passes: float, **extra: float) -> Iterate:
         """Return the iterate of a point."""

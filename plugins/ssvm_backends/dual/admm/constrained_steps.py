@@ -314,7 +314,7 @@ def agree_on_states(at: PrimalSite, rows: RowFactors, x: RowState, residuals: F6
     x : RowState
         ``message`` is changed in place.
     residuals : ndarray of float64, shape (4,)
-        As for :func:`~ssvm_backends.dual.admm.steps.agree`.
+        As for :func:`~ssvm_backends.dual.admm.steps.average_copies`.
     moved : ndarray of float64, shape (S,)
         Work space.
     """
