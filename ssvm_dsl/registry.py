@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from itertools import islice
+from itertools import islice, pairwise
 from threading import RLock
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
+import numpy as np
 import pluggy
 
 from ssvm_dsl.array_types import I32, I64
@@ -31,7 +32,6 @@ from ssvm_dsl.errors import PluginError, SsvmError, meant
 from ssvm_dsl.plugin_api import hookspecs
 from ssvm_dsl.plugin_api.hosting.check_spec import mistakes
 from ssvm_dsl.plugin_api.hosting.contained import contained, words
-from ssvm_dsl.plugin_api.hosting.packed_loss import PackedLoss, packed_loss
 from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
     BackendSpec,
@@ -537,6 +537,40 @@ def registry() -> Registry:
         broken = "".join(f"\n  {problem.plugin}: {problem.text}" for problem in made.problems)
         raise PluginError(f"the bundled plug-ins are not registered; install the package: pip install .{broken}")
     return made
+
+
+class PackedLoss(Protocol):
+    """A loss of many examples: (true states, number of states, first variable of each example, options) -> prices."""
+
+    def __call__(self, truth: I32, n_states: int, ptr: I64, **options: Any) -> Any:
+        """Return the price of each state of each variable, ``shape (ptr[-1], n_states)``."""
+
+
+def packed_loss(spec: LossSpec, function: Callable[..., Any]) -> PackedLoss:
+    """Return the function of a loss for many examples; one that is written for one example is called for each.
+
+    Parameters
+    ----------
+    spec : LossSpec
+    function : callable
+        What its factory names.
+    """
+    if spec.packed:
+        return function
+
+    def prices(truth: I32, n_states: int, ptr: I64, **options: Any) -> Any:
+        out = np.zeros((len(truth), n_states))
+        for i, (lo, hi) in enumerate(pairwise(ptr.tolist())):
+            found = function(truth[lo:hi], n_states, **options)
+            array = np.asarray(found)
+            if array.shape != (hi - lo, n_states) or array.dtype.kind not in "biuf":
+                what = f"loss '{spec.name}' of {hi - lo} variables (example {i}): expected an array of real numbers"
+                got = f"{array.dtype} of shape {array.shape}" if array.dtype.kind != "O" else type(found).__name__
+                raise PluginError(f"{what}, shape {(hi - lo, n_states)}, got {got}")
+            out[lo:hi] = array
+        return out
+
+    return prices
 
 
 def loss_function(kind: str) -> PackedLoss:

@@ -19,11 +19,10 @@ from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
 from ssvm_dsl.inference.bridging.lowering import Lowering
 from ssvm_dsl.inference.bridging.merging import Merging, merged_factors
 from ssvm_dsl.inference.chunked import ChunkedSession
-from ssvm_dsl.inference.foreign import check_messages, check_oracle, open_foreign
 from ssvm_dsl.inference.planned import ABILITY_OF, PlannedSession
 from ssvm_dsl.inference.planning.candidates import consider
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.starting.fill_in import LABELLED, unanswered
 from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.inference.verification.verify import Verifier, round_outwards
@@ -35,6 +34,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import TIME, DualBound, Marginals, Solution, Stop
 from ssvm_dsl.loading import loading_time
 from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.hosting.sessions import check_messages, check_oracle, open_foreign
 from ssvm_dsl.plugin_api.protocols import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry
@@ -328,7 +328,7 @@ class CheckedSession(PlannedSession):
         backend, oracle = self._ask("compiled")
         if oracle is not None and backend.verify.foreign and self.program.n_examples:
             with backend.guard:
-                check_oracle(oracle, self.program, self.solve, backend.verify)
+                check_oracle(oracle, self.program, self.solve, backend.verify.compiled)
         return oracle
 
     def compiled_messages(self) -> CompiledMessages | None:

@@ -8,7 +8,7 @@ from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.starting.fill_in import unanswered
 from ssvm_dsl.inference.verification.verify import Verifier, round_outwards
 from ssvm_dsl.ir.counts import CountTables

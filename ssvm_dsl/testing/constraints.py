@@ -17,14 +17,6 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import (
-    ContainedRules,
-    mixture_mistakes,
-    row_mistakes,
-    separated_mistakes,
-    state_mistakes,
-    truth_mistakes,
-)
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
@@ -39,6 +31,14 @@ from ssvm_dsl.plugin_api import (
     PropagatingKind,
     SeparableKind,
     StartingKind,
+)
+from ssvm_dsl.plugin_api.hosting.rules import (
+    ContainedRules,
+    mixture_mistakes,
+    row_mistakes,
+    separated_mistakes,
+    state_mistakes,
+    truth_mistakes,
 )
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed

@@ -10,12 +10,12 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.rules.custom_rules import CustomRules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import Program, Theta
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.plugin_api import ConstraintKind, ConstraintSpec
+from ssvm_dsl.plugin_api.hosting.rules import CustomRules
 from ssvm_dsl.registry import Registry, registry
 from ssvm_dsl.testing.problems import Problem
 

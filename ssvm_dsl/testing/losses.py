@@ -15,8 +15,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import LossSpec
-from ssvm_dsl.plugin_api.hosting.packed_loss import PackedLoss, packed_loss
-from ssvm_dsl.registry import registry
+from ssvm_dsl.registry import PackedLoss, packed_loss, registry
 from ssvm_dsl.testing.kit import Complaint, ConformanceReport, HowToRun, Kit, Rule, require_call
 
 #: Numbers of variables of the examples of each batch, and numbers of states.

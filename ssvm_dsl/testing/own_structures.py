@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.inference.rules.custom_rules import check_exact
 from ssvm_dsl.ir.constraints import CustomOracle
 from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace
+from ssvm_dsl.plugin_api.hosting.rules import check_exact
 
 
 def check_oracle(

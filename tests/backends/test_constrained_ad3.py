@@ -21,7 +21,7 @@ from ssvm_backends.dual.admm.rows import RowFactors
 from ssvm_backends.graphs.graph import build_graph
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Task, Terms, Theta
 from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry

@@ -15,7 +15,7 @@ from ssvm_backends.trees.chain import ViterbiSession, natural_links
 from ssvm_backends.trees.tree import ForestSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, grid, ground
 from ssvm_dsl.errors import OutOfTime, TooLargeError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import Limits, Primal, Question, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock, ConstraintSpec, SizedKind
 from ssvm_dsl.registry import registry

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Program, Question, Solution, Task, Theta
 from ssvm_dsl.plugin_api import program_need

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import F64, I64, ConstraintGroup, Guarantee, Limits, Program, Question, Solution, Theta
 from ssvm_dsl.plugin_api import program_need

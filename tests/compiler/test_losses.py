@@ -11,7 +11,7 @@ from ssvm_dsl import Cost, CountLoss, CustomLoss, Dim, Factor, Hamming, Input, L
 from ssvm_dsl.compiler.losses import count_loss
 from ssvm_dsl.errors import PluginError, TooLargeError
 from ssvm_dsl.plugin_api import LossSpec
-from ssvm_dsl.plugin_api.hosting.packed_loss import packed_loss
+from ssvm_dsl.registry import packed_loss
 
 COST = np.array([[0, 1, 4], [2, 0, 0.5], [3, 1, 0]])
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import ConstraintGroup, Group, Program, Theta, pointers
 from ssvm_dsl.registry import registry
 

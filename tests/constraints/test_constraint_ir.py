@@ -10,10 +10,11 @@ import pytest
 from constraints.constraint_cases import group_of, labellings, unlinked
 from ssvm_dsl.errors import BackendFault, OptionError, PluginError
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.rules.constraint_rules import row_mistakes, with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import Caps, Guarantee, LinearRows, Primal, Question, Solution, Task, Theta, Topology
 from ssvm_dsl.plugin_api import ConstraintSpec, program_need
+from ssvm_dsl.plugin_api.hosting.rules import row_mistakes
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import solve
 

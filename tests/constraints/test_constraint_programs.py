@@ -10,7 +10,7 @@ import pytest
 from combinations import some
 from constraints.constraint_cases import group_of, random_constraints, unlinked
 from ssvm_backends.programs.side_rows import SideRows
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import LinearRows, Primal, Question, Task, Theta
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import open_session

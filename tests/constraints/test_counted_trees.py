@@ -13,7 +13,7 @@ from constraints.constraint_cases import group_of, random_constraints, unlinked
 from ssvm_backends.trees import count_sum
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.plugin_api import program_need

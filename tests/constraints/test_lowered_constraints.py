@@ -27,7 +27,7 @@ from ssvm_dsl import (
     ground,
 )
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.registry import registry
 
 

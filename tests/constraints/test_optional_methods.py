@@ -13,7 +13,7 @@ from constraints import few_runs
 from constraints.test_strangers_kind import registered
 from ssvm_backends.decomposition import parts
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import ConstraintGroup, Group, Program, Question, Task, Theta
 from ssvm_dsl.plugin_api import BestKind, MixtureKind, PropagatingKind
 from ssvm_dsl.testing import check_constraint, solve

@@ -15,7 +15,7 @@ import pytest
 from constraints import few_runs
 from ssvm_dsl import Constraint, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, register
 from ssvm_dsl.errors import OptionError, PluginError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import LinearRows, Question
 from ssvm_dsl.plugin_api import ConstraintSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry

@@ -20,7 +20,7 @@ from ssvm_dsl.compiler.agreements import set_auxiliary
 from ssvm_dsl.compiler.inputs import read_examples
 from ssvm_dsl.errors import InfeasibleError, ModelError, NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question

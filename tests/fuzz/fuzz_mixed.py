@@ -11,7 +11,7 @@ import numpy as np
 from constraints import few_runs
 from constraints.constraint_cases import random_constraints, with_pairs
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Primal, Program, Question, Solution, Stop, Task, Terms, Theta
 from ssvm_dsl.plugin_api import ConstraintSpec, program_need

@@ -10,11 +10,11 @@ from numba import cfunc
 from test_foreign import PROBLEM, Backend, opened  # noqa: F401 - a fixture
 
 from ssvm_dsl.errors import BackendFault
-from ssvm_dsl.inference.foreign import wrong_sums
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir import Ability, Guarantee, Limits, Marginals, Question, Task
 from ssvm_dsl.kernels.compiled_oracles import MESSAGE_SIGNATURE, SIGNATURE
 from ssvm_dsl.plugin_api import BackendSpec, CompiledMessages, CompiledOracle, add_marginals
+from ssvm_dsl.plugin_api.hosting.sessions import wrong_sums
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import catalogue

@@ -16,7 +16,7 @@ from ssvm_dsl.errors import NoBackendError, PluginError
 from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Program, Question, Task, Theta, pointers
 from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec, ConstraintSpec, Rewrite, Verdict, hookimpl, program_need

@@ -12,7 +12,7 @@ from constraints.constraint_cases import group_of, random_constraints, unlinked
 from ssvm_dsl import AtLeast, AtMost, Dim, ExactlyOne, Factor, Hamming, Input, Label, Model, StructuredSVM
 from ssvm_dsl.errors import InfeasibleError
 from ssvm_dsl.inference.diagnosis.conflicts import conflict
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import Primal, Question, Theta
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession

@@ -17,7 +17,6 @@ from ssvm_dsl.errors import BackendFault, OptionError, OutOfTime, TooLargeError
 from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession
 from ssvm_dsl.inference.chunked import ChunkedSession
 from ssvm_dsl.inference.component_session import ComponentSession
-from ssvm_dsl.inference.foreign import ForeignSession, answer_of_oracle, pass_messages
 from ssvm_dsl.inference.planned import ABILITY_OF
 from ssvm_dsl.inference.planning.components import component_groups
 from ssvm_dsl.inference.planning.planner import plan_program
@@ -26,6 +25,7 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.unopened import StartingSession, UnplannedSession
 from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl, program_need
+from ssvm_dsl.plugin_api.hosting.sessions import ForeignSession, answer_of_oracle, pass_messages
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing import open_session, solve
 from ssvm_dsl.testing.problems import Recipe, random_theta, seeded

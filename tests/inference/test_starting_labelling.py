@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ssvm_constraints import matching
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.starting import labelling
 from ssvm_dsl.inference.starting.fill_in import trivial_bound
 from ssvm_dsl.inference.starting.labelling import starting_labelling

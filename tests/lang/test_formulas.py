@@ -33,7 +33,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import DataError, InfeasibleError, ModelError
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question

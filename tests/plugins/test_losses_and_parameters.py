@@ -9,7 +9,7 @@ import pytest
 
 from ssvm_dsl import CustomLoss, Dim, Factor, Input, Label, Model, register
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import ConstraintGroup, Program
 from ssvm_dsl.plugin_api import ConstraintSpec, LossSpec, Option, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry

@@ -25,7 +25,7 @@ from ssvm_backends.structures.counting import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Question, Stop, Task, Terms, Theta
 from ssvm_dsl.plugin_api import BackendSpec, Clock, ConstraintSpec, program_need
 from ssvm_dsl.registry import registry

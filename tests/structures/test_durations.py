@@ -25,7 +25,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import DataError, InfeasibleError, ModelError
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
 

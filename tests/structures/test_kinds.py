@@ -10,8 +10,9 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
-from ssvm_dsl.inference.rules.constraint_rules import row_mistakes, with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.plugin_api import ConstraintSpec
+from ssvm_dsl.plugin_api.hosting.rules import row_mistakes
 from ssvm_dsl.registry import registry
 from structures.trees_by_hand import is_projective, is_tree
 

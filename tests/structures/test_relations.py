@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from ssvm_backends.structures.relations.clusters import pair_bound, partition_rows
 from ssvm_dsl import testing
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import ConstraintGroup, Group, Limits, Program, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock, program_need
 from ssvm_dsl.registry import registry

@@ -10,9 +10,10 @@ import pytest
 from ssvm_constraints.segmentation import model_problem
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.rules.constraint_rules import row_mistakes, with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import Program, Question, Task
 from ssvm_dsl.plugin_api import ConstraintSpec, program_need, score_labels
+from ssvm_dsl.plugin_api.hosting.rules import row_mistakes
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import open_session
 from ssvm_dsl.testing.constraints import keeps

@@ -33,7 +33,7 @@ from ssvm_dsl import (
     pairs,
 )
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir import ConstraintGroup, Program, pointers
 from ssvm_dsl.plugin_api import ConstraintHull, associative, constraint_hull, local_obstacle
 from ssvm_dsl.registry import registry

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
+from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.inference.bridging.bridge_match import BridgeMatch
 from ssvm_dsl.inference.bridging.lowering import Lowering
 from ssvm_dsl.inference.bridging.merging import Merging
@@ -20,6 +20,7 @@ from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.plugin_api.hosting.contained import refusal
 from ssvm_dsl.plugin_api.specs import BridgeSpec
 from ssvm_dsl.registry import Registry
 
@@ -122,10 +123,8 @@ def _extends(program: Program, chain: tuple[BridgeSpec, ...], plugins: Registry,
     if asked.taken:
         try:
             lowering = asked.lowered()
-        except OutOfTime:
-            raise
-        except SsvmError as err:  # as for backends: the others are considered
-            reasons = (" ".join(str(err).split()),)
+        except SsvmError as err:
+            reasons = (refusal(err),)
         else:
             names, steps = (*before.bridges, spec.name), (*before.lowerings, lowering)
             chains[chain] = BridgeChain(names, steps, before.cost + asked.cost)

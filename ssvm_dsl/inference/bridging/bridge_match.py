@@ -9,14 +9,14 @@ import numpy as np
 
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.deadline import pause
-from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
+from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.inference.bridging.lowering import Lowering, lowered
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.shapes import first_of_each
 from ssvm_dsl.plugin_api.constraints import Bridge, Rewrite
-from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained, refusal
 from ssvm_dsl.plugin_api.protocols import Verdict
 from ssvm_dsl.plugin_api.specs import BridgeSpec
 from ssvm_dsl.registry import Registry
@@ -94,10 +94,8 @@ class BridgeMatch:
                 else:
                     why = "; ".join(verdict.reasons) or f"tables of {verdict.cost:.2g} entries in all"
                     reasons.append(f"{program.constraints[g].name}: {why}")
-        except OutOfTime:
-            raise
-        except SsvmError as err:  # a plug-in must not take the host down while others are considered
-            return cls(spec, program, (), (" ".join(str(err).split()),), 0.0)
+        except SsvmError as err:
+            return cls(spec, program, (), (refusal(err),), 0.0)
         return cls(spec, program, tuple(taken), tuple(reasons), cost, bridge, alike, owner_name)
 
     def lowered(self) -> Lowering:

@@ -14,7 +14,7 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.compiler.labels.ruled_out import SHOWN, ruled_out_error
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir.constraints import ConstraintGroup

@@ -13,7 +13,7 @@ from ssvm_dsl.compiler.layout import EncodedLabels, Layout
 from ssvm_dsl.compiler.variable_names import label_of, variable_name
 from ssvm_dsl.errors import DataError, InfeasibleError, NoLabellingError
 from ssvm_dsl.inference.diagnosis.feasible_truth import broken_constraints_of, closest, completed, unknown_variables
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, owners
 from ssvm_dsl.ir.solution import Primal, Stop

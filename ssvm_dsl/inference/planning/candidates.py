@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.deadline import pause
-from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
+from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.inference.planning.plans import Candidate
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.memory import shortage
-from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained, refusal
 from ssvm_dsl.plugin_api.protocols import Backend, Verdict
 from ssvm_dsl.plugin_api.specs import BackendSpec
 
@@ -51,11 +51,8 @@ def consider_resolved(
         with contained(f"backend '{spec.name}'", PluginError):
             backend: Backend = spec.load()()
             candidate = _candidate(spec, backend.check(replace(need, options=dict(resolved))), need.share)
-    except OutOfTime:
-        raise
-    except SsvmError as err:  # a plug-in must not take the host down while others are considered
-        why = " ".join(str(err).removeprefix("it failed with ").split())
-        return Candidate(spec.name, False, np.inf, (f"failed: {why}",)), None
+    except SsvmError as err:
+        return Candidate(spec.name, False, np.inf, (f"failed: {refusal(err)}",)), None
     return candidate, backend
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ssvm_dsl.array_types import F64, Bools
-from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop
-
-Fault = Callable[[str], BackendFault]
+from ssvm_dsl.plugin_api.hosting.contained import Fault
 
 #: Tasks that labels need not answer.
 LABELS_OPTIONAL = (Task.MARGINALS, Task.RELAXED)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.array_types import I64, Bools
-from ssvm_dsl.inference.verification.form import Fault
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import ONE_SPAN, Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop
+from ssvm_dsl.plugin_api.hosting.contained import Fault
 
 #: Accuracy of sums of probabilities: of exact backends, and of solvers that end with some accuracy.
 EXACT_ATOL, SOLVER_ATOL = 1e-7, 1e-5

@@ -19,7 +19,6 @@ from ssvm_dsl.inference.starting.fill_in import filled_in
 from ssvm_dsl.inference.verification.form import (
     INFEASIBLE,
     LABELS_OPTIONAL,
-    Fault,
     check_consistent,
     check_form,
     refuse,
@@ -35,6 +34,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, positions
 from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.hosting.contained import Fault
 from ssvm_dsl.scores.labellings import score_labels, score_states
 from ssvm_dsl.scores.marginals import score_marginals
 

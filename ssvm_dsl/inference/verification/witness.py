@@ -11,12 +11,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
-from ssvm_dsl.inference.verification.form import INFEASIBLE, Fault, refuse
+from ssvm_dsl.inference.verification.form import INFEASIBLE, refuse
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import first_largest, positions
 from ssvm_dsl.ir.solution import Solution, Stop
+from ssvm_dsl.plugin_api.hosting.contained import Fault
 
 #: By what logarithms of sums may be off, whatever the scores are: exponentials have so many digits of 1.
 OF_SUMS = 1e-12

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.learning.risks.kinds import Risk, minimised, minimisers

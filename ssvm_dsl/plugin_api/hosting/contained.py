@@ -29,7 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.errors import PluginError, PluginWarning, SsvmError, TooLargeError
+from ssvm_dsl.errors import BackendFault, OutOfTime, PluginError, PluginWarning, SsvmError, TooLargeError
+
+#: Makes the error of a backend from a text that says what it did.
+Fault = Callable[[str], BackendFault]
 
 
 class contained:
@@ -81,6 +84,19 @@ class contained:
             translated = self.error(text) if self.error is not None else PluginError(f"{self.what}: {text}")
         translated.__cause__ = error
         return translated
+
+
+def refusal(error: SsvmError) -> str:
+    """Return, in one line, why a plug-in is not taken while others are considered: it must not take the host down.
+
+    Raises
+    ------
+    OutOfTime
+        If that is the error: the end of the call is no failure of the plug-in.
+    """
+    if isinstance(error, OutOfTime):
+        raise error
+    return " ".join(str(error).removeprefix("it failed with ").split())
 
 
 def words(error: BaseException) -> str:

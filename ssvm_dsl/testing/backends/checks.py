@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import BackendFault, OutOfTime
-from ssvm_dsl.inference.foreign import answer_of_oracle
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import (
     ONE_SPAN,
@@ -53,6 +52,7 @@ from ssvm_dsl.plugin_api import (
     SumSession,
     missing_methods,
 )
+from ssvm_dsl.plugin_api.hosting.sessions import answer_of_oracle
 from ssvm_dsl.scores.marginals import add_marginals, score_marginals
 from ssvm_dsl.testing.backends.judge import MARGINAL_ATOL, Judge, naming_the_question, opened, verdict_on
 from ssvm_dsl.testing.backends.limits import (

@@ -19,7 +19,7 @@ from ssvm_dsl.errors import DataError, InseparableError, OutOfTime, TrainingErro
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
 from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.inference.unopened import UnplannedSession
 from ssvm_dsl.ir.need import Guarantee, Need, Task

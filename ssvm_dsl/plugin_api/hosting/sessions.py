@@ -17,8 +17,6 @@ from typing import Any, cast
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.inference.verification.form import Fault
-from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.ir.program import Program
@@ -26,7 +24,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import DualBound, Marginals, Messages, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.hosting.contained import kept_surroundings, read_only
+from ssvm_dsl.plugin_api.hosting.contained import Fault, kept_surroundings, read_only
 from ssvm_dsl.plugin_api.protocols import Backend, CompiledMessages, CompiledOracle, Session, missing_methods
 
 #: Accuracy of what ``expect`` adds, relative to the coefficients.
@@ -235,7 +233,7 @@ def wrong_sums(program: Program, ids: I64, coef: F64, node: F64, tables: Sequenc
     return ""
 
 
-def check_oracle(oracle: CompiledOracle, program: Program, solve: Solve, verify: Verifier) -> None:
+def check_oracle(oracle: CompiledOracle, program: Program, solve: Solve, check: Callable[..., None]) -> None:
     """Refuse a compiled oracle whose labellings or scores are not those of best labellings.
 
     Parameters
@@ -244,7 +242,8 @@ def check_oracle(oracle: CompiledOracle, program: Program, solve: Solve, verify:
     program : Program
     solve : callable
         The backend's verified answers.
-    verify : Verifier
+    check : callable
+        Refuses what the oracle found, given the question, that, and the scores of the verified answers.
 
     Raises
     ------
@@ -255,7 +254,7 @@ def check_oracle(oracle: CompiledOracle, program: Program, solve: Solve, verify:
     answers = [answer_of_oracle(oracle, program, question.theta, int(example)) for example in question.ids(program)]
     labels = np.concatenate([labels for labels, _ in answers] or [np.zeros(0, np.int32)])
     score = np.array([score for _, score in answers], dtype=np.float64)
-    verify.compiled(question, Solution.exact(labels, score), known.best)
+    check(question, Solution.exact(labels, score), known.best)
 
 
 def check_messages(offer: CompiledMessages, program: Program, solve: Solve, fault: Fault) -> None:
