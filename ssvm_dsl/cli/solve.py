@@ -54,7 +54,7 @@ def _observed(text: str) -> tuple[str, str]:
 def run(args: Namespace) -> int:
     """Solve a problem; the exit status is 1 when it has no answer or no backend fits."""
     from ssvm_dsl.errors import NoBackendError, OptionError
-    from ssvm_dsl.files.unpacking import suffix_of
+    from ssvm_dsl.files.opening import suffix_of
     from ssvm_dsl.io.formats.uai import read_evidence
     from ssvm_dsl.io.problem_file import read_problem
     from ssvm_dsl.plugin_api.specs import FileContent

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.files.unpacking import PIECE, open_unpacked
+from ssvm_dsl.files.opening import PIECE, open_unpacked
 from ssvm_dsl.units import bytes_text
 
 #: Most bytes of a line.

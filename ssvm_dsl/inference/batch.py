@@ -16,7 +16,7 @@ from ssvm_dsl.inference.diagnosis.conflicts import conflict
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.session import refuse_interrupted
-from ssvm_dsl.inference.starting.fill_in import unanswered
+from ssvm_dsl.inference.starting.labelling import unanswered
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question

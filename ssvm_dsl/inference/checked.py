@@ -14,16 +14,14 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import OutOfTime, PluginError, TooLargeError
-from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession, bridge_chain_through
-from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
+from ssvm_dsl.inference.bridging.bridges import ABILITIES, TASKS, BridgedSession, bridge_chain_through
 from ssvm_dsl.inference.bridging.lowering import Lowering
 from ssvm_dsl.inference.bridging.merging import Merging, merged_factors
 from ssvm_dsl.inference.chunked import ChunkedSession
 from ssvm_dsl.inference.planned import ABILITY_OF, PlannedSession
-from ssvm_dsl.inference.planning.candidates import consider
-from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.planning.plans import Plan, consider
 from ssvm_dsl.inference.rules import with_rules
-from ssvm_dsl.inference.starting.fill_in import LABELLED, unanswered
+from ssvm_dsl.inference.starting.labelling import LABELLED, unanswered
 from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.inference.verification.verify import Verifier, round_outwards
 from ssvm_dsl.ir.analysis.chunks import chunk_share

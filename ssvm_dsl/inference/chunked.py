@@ -14,7 +14,7 @@ import numpy as np
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.planned import ABILITY_OF
-from ssvm_dsl.inference.starting.fill_in import unanswered
+from ssvm_dsl.inference.starting.labelling import unanswered
 from ssvm_dsl.ir.analysis.chunks import Chunk, chunks
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program

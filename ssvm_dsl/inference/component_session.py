@@ -11,12 +11,11 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.checked import CheckedSession
-from ssvm_dsl.inference.planned import PlannedSession
+from ssvm_dsl.inference.planned import PlannedSession, StartingSession
 from ssvm_dsl.inference.planning.components import SEPARABLE, ComponentGroup, component_groups
 from ssvm_dsl.inference.planning.plans import Plan, joined_plan
-from ssvm_dsl.inference.unopened import StartingSession
+from ssvm_dsl.inference.verification.checks import check_witness
 from ssvm_dsl.inference.verification.verify import round_outwards, slack
-from ssvm_dsl.inference.verification.witness import check_witness
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question

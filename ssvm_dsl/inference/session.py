@@ -20,10 +20,9 @@ from ssvm_dsl.deadline import pause, time_left
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.inference.component_session import ComponentSession
-from ssvm_dsl.inference.planned import PlannedSession
+from ssvm_dsl.inference.planned import PlannedSession, StartingSession, UnplannedSession
 from ssvm_dsl.inference.planning.planner import AUTO, accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.unopened import StartingSession, UnplannedSession
 from ssvm_dsl.ir.loss import LossFactors
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program

@@ -23,7 +23,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.files.regular_file import open_regular
+from ssvm_dsl.files.opening import open_regular
 from ssvm_dsl.io.atomic import clean_up, write_atomically
 
 Arrays = dict[str, NDArray[Any]]

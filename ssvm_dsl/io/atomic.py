@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO
 
-from ssvm_dsl.files.unpacking import packing_for
+from ssvm_dsl.files.opening import packing_for
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:

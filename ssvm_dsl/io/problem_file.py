@@ -11,9 +11,8 @@ from pathlib import Path
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import FileFormatError, PluginError, memory_for
-from ssvm_dsl.files.regular_file import as_path
+from ssvm_dsl.files.opening import as_path, open_unpacked, suffix_of
 from ssvm_dsl.files.text_lines import bounded, without_mark
-from ssvm_dsl.files.unpacking import open_unpacked, suffix_of
 from ssvm_dsl.ir.graph_problem import GraphProblem
 from ssvm_dsl.plugin_api.specs import FileContent
 from ssvm_dsl.registry import describe_reader, reader_method, reader_of, readers

@@ -19,7 +19,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
+from ssvm_dsl.inference.diagnosis.true_labels import require_feasible_truth
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.lang.arrays import describe, is_number
 from ssvm_dsl.lang.declaration import Declaration

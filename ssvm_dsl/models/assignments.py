@@ -21,7 +21,7 @@ import numpy as np
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
+from ssvm_dsl.inference.diagnosis.true_labels import require_feasible_truth
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import describe, is_masked
 from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint

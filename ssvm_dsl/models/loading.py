@@ -9,7 +9,7 @@ from typing import Any
 from ssvm_dsl import models
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import FileFormatError, OptionError, memory_for
-from ssvm_dsl.files.regular_file import as_path
+from ssvm_dsl.files.opening import as_path
 from ssvm_dsl.io.arrays_file import read_arrays
 from ssvm_dsl.io.model_file import SavedModel, model_of
 from ssvm_dsl.learning.counting import saved as counting

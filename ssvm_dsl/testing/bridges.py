@@ -14,7 +14,7 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from ssvm_dsl.inference.bridging.bridge_match import BridgeMatch
+from ssvm_dsl.inference.bridging.bridges import BridgeMatch
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Program, Question, Solution, Task, Theta

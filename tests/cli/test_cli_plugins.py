@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm, ssvm_here
-from ssvm_dsl.cli.plugins.new import KINDS, template_of, write_package
+from ssvm_dsl.cli.plugins.command import WRITABLE, template_of, write_package
 from ssvm_dsl.learning.risks.kinds import risks
 
 
@@ -292,7 +292,7 @@ FEWER = {"my-solver": "n_problems=2", "apart": "n_problems=4", "my-sums": "n_pro
 
 
 def test_every_kind_is_tried():
-    assert set(WRITTEN.values()) == set(KINDS)
+    assert set(WRITTEN.values()) == set(WRITABLE)
 
 
 @pytest.fixture(scope="module")

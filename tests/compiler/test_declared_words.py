@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import AtMost, Dim, Factor, Input, Label, Model, chain, grid, ground
-from ssvm_dsl.inference.planning.candidates import consider
 from ssvm_dsl.inference.planning.planner import need_of
+from ssvm_dsl.inference.planning.plans import consider
 from ssvm_dsl.ir import Guarantee, Task
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry

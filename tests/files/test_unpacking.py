@@ -20,7 +20,7 @@ from ssvm_dsl.datasets.formats.examples import DataSettings
 from ssvm_dsl.datasets.formats.lines import opened, write_bytes, write_text
 from ssvm_dsl.datasets.formats.readers import format_of, read_file
 from ssvm_dsl.errors import FileFormatError, OptionError
-from ssvm_dsl.files.unpacking import open_unpacked, suffix_of
+from ssvm_dsl.files.opening import open_unpacked, suffix_of
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.plugin_api import FileContent

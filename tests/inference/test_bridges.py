@@ -13,7 +13,7 @@ import pytest
 
 from constraints import few_runs
 from ssvm_dsl.errors import NoBackendError, PluginError
-from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
+from ssvm_dsl.inference.bridging.bridges import bridge_chain_through
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules import with_rules

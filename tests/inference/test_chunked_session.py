@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession
+from ssvm_dsl.inference.bridging.bridges import BridgedSession
 from ssvm_dsl.ir import Limits, Question, Task, Theta, Topology
 from ssvm_dsl.ir.analysis import chunks
 from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share

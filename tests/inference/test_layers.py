@@ -14,15 +14,14 @@ from model_table import few_tagger
 from ssvm_dsl import Cost, Factor, Input, Label, Model, StructuredSVM, ground
 from ssvm_dsl.deadline import Deadline, pause, within
 from ssvm_dsl.errors import BackendFault, OptionError, OutOfTime, TooLargeError
-from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession
+from ssvm_dsl.inference.bridging.bridges import BridgedSession
 from ssvm_dsl.inference.chunked import ChunkedSession
 from ssvm_dsl.inference.component_session import ComponentSession
-from ssvm_dsl.inference.planned import ABILITY_OF
+from ssvm_dsl.inference.planned import ABILITY_OF, StartingSession, UnplannedSession
 from ssvm_dsl.inference.planning.components import component_groups
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.inference.unopened import StartingSession, UnplannedSession
 from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl, program_need
 from ssvm_dsl.plugin_api.hosting.sessions import ForeignSession, answer_of_oracle, pass_messages

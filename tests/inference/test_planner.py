@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.errors import BackendFault, InfeasibleError, NoBackendError, OptionError, PluginError, TooLargeError
-from ssvm_dsl.inference.planning.candidates import consider
 from ssvm_dsl.inference.planning.planner import plan, tasks_for_training
-from ssvm_dsl.inference.planning.plans import Candidate, Plan
+from ssvm_dsl.inference.planning.plans import Candidate, Plan, consider
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Caps, CountTables, Guarantee, Need, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl, program_need

@@ -10,8 +10,7 @@ import pytest
 from ssvm_constraints import matching
 from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.starting import labelling
-from ssvm_dsl.inference.starting.fill_in import trivial_bound
-from ssvm_dsl.inference.starting.labelling import starting_labelling
+from ssvm_dsl.inference.starting.labelling import starting_labelling, trivial_bound
 from ssvm_dsl.ir import ConstraintGroup, Group, Program, Question, Task, Theta, pointers
 from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.plugin_api import ConstraintScores, score_labels

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssvm_dsl.errors import BackendFault, PluginError
+from ssvm_dsl.inference.verification.checks import check_most
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.inference.verification.witness import check_most
 from ssvm_dsl.ir import (
     Caps,
     ConstraintGroup,

@@ -14,7 +14,7 @@ from broken_backends import Crashes, Honest, spec_of
 
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.inference.starting.fill_in import unanswered
+from ssvm_dsl.inference.starting.labelling import unanswered
 from ssvm_dsl.ir import Stop
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry

@@ -195,9 +195,8 @@ def _with_factors(declaration: Declaration, others: dict[str, Factor]) -> Declar
 
 def _answer(question: str, need: Need, program: Program) -> BackendAnswer:
     from ssvm_dsl.errors import NoBackendError
-    from ssvm_dsl.inference.planning.candidates import consider
     from ssvm_dsl.inference.planning.planner import plan_program
-    from ssvm_dsl.inference.planning.plans import Candidate
+    from ssvm_dsl.inference.planning.plans import Candidate, consider
     from ssvm_dsl.plugin_api.specs import BackendSpec
     from ssvm_dsl.registry import registry
 

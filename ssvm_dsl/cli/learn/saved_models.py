@@ -12,7 +12,7 @@ from typing import Any
 from ssvm_dsl.cli.learn.reading import READY, ready_class
 from ssvm_dsl.datasets.formats.examples import DataSettings
 from ssvm_dsl.errors import FileFormatError, OptionError
-from ssvm_dsl.files.regular_file import check_path
+from ssvm_dsl.files.opening import check_path
 from ssvm_dsl.io.model_file import SavedModel, read_model, write_model
 from ssvm_dsl.learning.estimators.saved import from_saved, to_saved
 from ssvm_dsl.models.loading import kind_of

@@ -148,7 +148,7 @@ def _require_places(args: Namespace, source: TuningSource) -> None:
     from tempfile import TemporaryFile
 
     from ssvm_dsl.errors import OptionError
-    from ssvm_dsl.files.regular_file import check_path
+    from ssvm_dsl.files.opening import check_path
     from ssvm_dsl.report.plots import new_figure
 
     if args.plot is not None:

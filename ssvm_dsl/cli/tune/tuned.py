@@ -13,7 +13,7 @@ import numpy as np
 
 from ssvm_dsl.cli.tune.sources import TuningSource, plain_json
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
-from ssvm_dsl.files.regular_file import check_path
+from ssvm_dsl.files.opening import check_path
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials

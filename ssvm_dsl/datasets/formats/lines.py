@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import IO
 
 from ssvm_dsl.errors import FileFormatError, OptionError
-from ssvm_dsl.files.regular_file import check_path, open_regular
+from ssvm_dsl.files.opening import PACKED_SUFFIXES, check_path, open_regular, unpacked
 from ssvm_dsl.files.standard_output import output
 from ssvm_dsl.files.text_lines import bad_text, numbered_lines
-from ssvm_dsl.files.unpacking import PACKED_SUFFIXES, unpacked
 from ssvm_dsl.io.atomic import write_atomically, write_lines
 
 #: Standard input or output.

@@ -15,8 +15,7 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.datasets.formats.conll import read_template
 from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData
 from ssvm_dsl.errors import OptionError, PluginError
-from ssvm_dsl.files.regular_file import as_path
-from ssvm_dsl.files.unpacking import suffix_of
+from ssvm_dsl.files.opening import as_path, suffix_of
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.plugin_api.specs import FileContent, ReaderSpec
 from ssvm_dsl.registry import describe_reader, reader_method, reader_of, readers

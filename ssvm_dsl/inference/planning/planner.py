@@ -12,12 +12,19 @@ import numpy as np
 from ssvm_dsl.array_types import I8
 from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import NoBackendError, OutOfTime, PluginError
-from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
-from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS, behind, bridged
-from ssvm_dsl.inference.planning.candidates import consider, consider_resolved
+from ssvm_dsl.inference.bridging.bridges import ABILITIES, TASKS, behind, bridge_chain_through, bridged
 from ssvm_dsl.inference.planning.components import SEPARABLE, component_groups, one_kind
 from ssvm_dsl.inference.planning.plans import AUTO as AUTO
-from ssvm_dsl.inference.planning.plans import Candidate, Plan, by_cost, joined_plan, named_in, through
+from ssvm_dsl.inference.planning.plans import (
+    Candidate,
+    Plan,
+    by_cost,
+    consider,
+    consider_resolved,
+    joined_plan,
+    named_in,
+    through,
+)
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.features import NODE, FeatureMap
 from ssvm_dsl.ir.loss import COUNT, ZERO_ONE, LossFactors

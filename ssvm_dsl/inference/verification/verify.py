@@ -15,16 +15,20 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.errors import BackendFault, PluginError
-from ssvm_dsl.inference.starting.fill_in import filled_in
-from ssvm_dsl.inference.verification.form import (
+from ssvm_dsl.inference.starting.labelling import filled_in
+from ssvm_dsl.inference.verification.checks import (
     INFEASIBLE,
     LABELS_OPTIONAL,
+    SOLVER_ATOL,
+    SPOT,
+    best_states,
     check_consistent,
     check_form,
+    check_most,
+    check_probabilities,
+    check_witness,
     refuse,
 )
-from ssvm_dsl.inference.verification.probabilities import SOLVER_ATOL, SPOT, check_probabilities
-from ssvm_dsl.inference.verification.witness import best_states, check_most, check_witness
 from ssvm_dsl.ir.analysis.tolerance import TINY, Terms
 from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.ir.counts import CountTables, worth

@@ -25,7 +25,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.files.regular_file import as_path
+from ssvm_dsl.files.opening import as_path
 from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.io.formats.uai import plain_node
 from ssvm_dsl.ir.graph_problem import GraphProblem, as_problem

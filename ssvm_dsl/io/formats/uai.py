@@ -23,7 +23,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError
-from ssvm_dsl.files.regular_file import as_path
+from ssvm_dsl.files.opening import as_path
 from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.io.formats.number_text import NumberText
 from ssvm_dsl.io.problem_file import STANDARD, FileLimits, read_source

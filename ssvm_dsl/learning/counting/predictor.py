@@ -12,7 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.files.regular_file import as_path, check_path
+from ssvm_dsl.files.opening import as_path, check_path
 from ssvm_dsl.inference.threads import one_blas_thread
 from ssvm_dsl.learning.counting.checks import check_predictor, inputs_of
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel, KernelFunction, expansion

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.files.regular_file import check_path
+from ssvm_dsl.files.opening import check_path
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.lang.arrays import describe, is_number

@@ -20,7 +20,7 @@ from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.inputs import check_sequence
 from ssvm_dsl.deadline import Deadline, pause, within
 from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, TimeLimitWarning
-from ssvm_dsl.files.regular_file import as_path, check_path
+from ssvm_dsl.files.opening import as_path, check_path
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict

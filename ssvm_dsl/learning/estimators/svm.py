@@ -17,7 +17,7 @@ from ssvm_dsl.compiler.labels.class_labels import class_array
 from ssvm_dsl.compiler.labels.unknown_labels import warn_of_unseen
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InfeasibleError, KeywordError, OptionError
-from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables
+from ssvm_dsl.inference.diagnosis.true_labels import unknown_variables
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.solution import Solution

@@ -2,7 +2,7 @@
 
 All questions of a fit go through here, so that each ends with the fit's deadline, and so that a backend which caught
 Ctrl-C itself and returned what it had ends the fit all the same.  What time leaves open has bounds that need no answer:
-sums of the largest terms where the scores are at hand (:mod:`ssvm_dsl.inference.starting.fill_in`), and what is known
+sums of the largest terms where the scores are at hand (:mod:`ssvm_dsl.inference.starting.labelling`), and what is known
 of the losses where they are not (:mod:`ssvm_dsl.learning.risks.ceilings`).
 
 The newest values of the objective are remembered (:class:`Evaluation`).  Claims of a trainer about its weights are not
@@ -27,7 +27,7 @@ from ssvm_dsl.deadline import time_left, work_seconds
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.session import refuse_interrupted
-from ssvm_dsl.inference.starting.fill_in import trivial_bound
+from ssvm_dsl.inference.starting.labelling import trivial_bound
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block, FeatureMap, SlicedRows, SparseRows
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm

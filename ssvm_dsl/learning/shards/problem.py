@@ -18,8 +18,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.deadline import time_left, work_seconds
 from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.inference.planned import UnplannedSession
 from ssvm_dsl.inference.threads import Threads
-from ssvm_dsl.inference.unopened import UnplannedSession
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee

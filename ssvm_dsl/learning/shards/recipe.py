@@ -12,9 +12,9 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import DataError, OutOfTime
+from ssvm_dsl.inference.planned import UnplannedSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.threads import one_blas_thread
-from ssvm_dsl.inference.unopened import UnplannedSession
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.learning.driver.checkpoint import fingerprint

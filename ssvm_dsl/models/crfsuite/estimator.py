@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import FileFormatError, OptionError, TooLargeError
-from ssvm_dsl.files.regular_file import as_path
+from ssvm_dsl.files.opening import as_path
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes

@@ -13,7 +13,7 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.inputs import check_sequence
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.inference.diagnosis.nearest_truth import infeasible_examples, nearest_truth
+from ssvm_dsl.inference.diagnosis.true_labels import infeasible_examples, nearest_truth
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.estimators.parameters import NEAREST
 from ssvm_dsl.learning.objective import check_sample_weight

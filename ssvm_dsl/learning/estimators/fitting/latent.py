@@ -26,8 +26,7 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, OutOfTime, TrainingError
 from ssvm_dsl.inference.batch import solve_batch
-from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables
-from ssvm_dsl.inference.diagnosis.nearest_truth import nearest_states
+from ssvm_dsl.inference.diagnosis.true_labels import nearest_states, unknown_variables
 from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.ir.features import FeatureMap
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, LossTerm

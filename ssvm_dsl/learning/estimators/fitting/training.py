@@ -16,12 +16,11 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import DataError, InseparableError, OutOfTime, TrainingError
-from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
-from ssvm_dsl.inference.planned import PlannedSession
+from ssvm_dsl.inference.diagnosis.true_labels import require_feasible_truth, unknown_variables
+from ssvm_dsl.inference.planned import PlannedSession, UnplannedSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.session import Ask, open_session
-from ssvm_dsl.inference.unopened import UnplannedSession
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
