@@ -281,8 +281,7 @@ class StructuredEstimator(Estimator):
             The end of a call that this one is a part of has cut answers short: a fit does not learn from such.
         """
         deadline = NEVER if request.time_limit is None else Deadline.of(request.time_limit)
-        if request.on_missing != "raise":
-            check_choice(request.on_missing, ON_MISSING, "on_missing")
+        check_choice(request.on_missing, ON_MISSING, "on_missing")
         fitted = self.fitted_
         announce_compiling()
         X, request = self._as_asked(X, request)

@@ -210,7 +210,7 @@ def find_risk(name: str) -> Risk:
         There is no such risk; lists the known ones, and translates names used elsewhere.
     """
     for spec in registry().specs(RiskSpec):
-        if spec.name == name and not spec.values:
+        if isinstance(name, str) and spec.name == name and not spec.values:
             return Risk(spec)
     try:
         registry().find(RiskSpec, name)
