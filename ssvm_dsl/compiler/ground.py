@@ -136,7 +136,7 @@ def ground(
     """
     declared = declaration_of(model, "ground")
     options = custom_losses, first, whole, given, in_time, unseen
-    try:
+    try:  # without spans as variables, unless labels that are not known need these
         grounded = _grounded(declared.lowered, X, Y, fitted, *options) or _grounded(declared, X, Y, fitted, *options)
     except DataError as err:
         raise err.shifted(first) from err.__cause__
@@ -151,7 +151,7 @@ def _grounded(
 ) -> Grounded | None:  # fmt: skip
     """Return a declaration grounded on data; ``None`` where labels that are not known need spans as variables."""
     judged = Y is not None
-    examples, prepared = declaration.keep(ShapeCache).read(X, judged, fitted)
+    examples, prepared = declaration.cached(ShapeCache).read(X, judged, fitted)
     layout = prepared.layout
     if judged not in prepared.small:
         _require_memory(prepared, examples, judged)

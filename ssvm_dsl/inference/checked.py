@@ -200,15 +200,16 @@ class CheckedSession(PlannedSession):
                 self._open(following)
             return following is not None
 
-    def _ask(self, ability: str, question: Question | None = None, *given: Any) -> tuple[OpenedBackend, Any]:
-        """Return (who answered, the answer); the answer is ``None`` where that is not offered.
+    def _call(self, method: str, question: Question | None = None, *given: Any) -> tuple[OpenedBackend, Any]:
+        """Call a method of the backend's session; return (who answered, the answer), ``None`` if it has no such method.
 
         Waiting for its turn counts against a time limit.
 
         Parameters
         ----------
-        ability : str
-            One of ``ABILITY_OF``.
+        method : str
+            The name of a method of :class:`~ssvm_dsl.plugin_api.Session`, or of one that sessions may have: a key of
+            ``ABILITY_OF``.
         question, given
             What goes with it; nothing for compiled calls.
 
@@ -219,33 +220,33 @@ class CheckedSession(PlannedSession):
         TooLargeError
             It needs more memory than it is allowed, and no other fits.
         """
-        backend, needed = self.backend, ABILITY_OF[ability]
+        backend, needed = self.backend, ABILITY_OF[method]
         deadline = None if question is None or question.limits.time is None else Deadline(question.limits.time)
         if needed is not None and needed not in backend.abilities:
             return backend, None
         try:
             with one_blas_thread():
-                method = getattr(backend.session, ability, None)
-                if method is None:  # an optional one
+                answer = getattr(backend.session, method, None)
+                if answer is None:  # an optional one
                     return backend, None
                 if question is None:
-                    return backend, method()
+                    return backend, answer()
                 if deadline is None and time_left() == np.inf and backend.spec.caps.thread_safe:
-                    return backend, method(question, *given)
+                    return backend, answer(question, *given)
                 with nullcontext() if deadline is None else within(deadline), backend.call_lock:
-                    timed = ability == "solve" or deadline is not None
-                    return backend, method(_timed(question) if timed else question, *given)
+                    timed = method == "solve" or deadline is not None
+                    return backend, answer(_timed(question) if timed else question, *given)
         except BaseException as err:
             translated = backend.guard.translate(err)
             task = None if question is None else question.task
-            if not isinstance(translated, TooLargeError) or not self._move_on(backend.plan, translated, ability, task):
+            if not isinstance(translated, TooLargeError) or not self._move_on(backend.plan, translated, method, task):
                 raise translated  # noqa: B904 -- it has its cause
-        if ability in BEGUN:
+        if method in BEGUN:
             return self.backend, None
         if question is None:
-            return self._ask(ability)
+            return self._call(method)
         limits = question.limits if deadline is None else replace(question.limits, time=deadline.left)
-        return self._ask(ability, question.replace(warm=None, limits=limits), *given)
+        return self._call(method, question.replace(warm=None, limits=limits), *given)
 
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a question and verify the answer.
@@ -265,7 +266,7 @@ class CheckedSession(PlannedSession):
         while True:
             loaded = None if time_left() == np.inf else loading_time().seconds
             try:
-                backend, solution = self._ask("solve", question)
+                backend, solution = self._call("solve", question)
             except OutOfTime:
                 if question.task not in LABELLED:
                     raise
@@ -300,30 +301,30 @@ class CheckedSession(PlannedSession):
 
     def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> Solution | None:
         """Answer by counts and verify the answer; ``None`` where that is not offered."""
-        backend, solution = self._ask("best_by_count", question, tables)
+        backend, solution = self._call("best_by_count", question, tables)
         return None if solution is None else backend.verify.counted(question, solution, tables, known)
 
     def expect(
         self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None
     ) -> F64 | None:
         """Let the session add weighted marginals, and check the log partitions."""
-        backend, log_z = self._ask("expect", question, coef, node, tables)
+        backend, log_z = self._call("expect", question, coef, node, tables)
         return None if log_z is None else backend.verify.log_partitions(question, log_z, coef, known)
 
     def slope(self, question: Question) -> Marginals | None:
         """Return the session's subgradient of the dual bound."""
-        marginals: Marginals | None = self._ask("slope", question)[1]
+        marginals: Marginals | None = self._call("slope", question)[1]
         return marginals
 
     def dual_bound(self, question: Question) -> DualBound | None:
         """Return the session's dual bounds and their slopes."""
-        found: DualBound | None = self._ask("dual_bound", question)[1]
+        found: DualBound | None = self._call("dual_bound", question)[1]
         return found
 
     def compiled(self) -> CompiledOracle | None:
         """Return the session's compiled oracle, if it has one; that of a foreign backend has passed a spot check."""
         oracle: CompiledOracle | None
-        backend, oracle = self._ask("compiled")
+        backend, oracle = self._call("compiled")
         if oracle is not None and backend.verify.foreign and self.program.n_examples:
             with backend.guard:
                 check_oracle(oracle, self.program, self.solve, backend.verify.compiled)
@@ -337,7 +338,7 @@ class CheckedSession(PlannedSession):
         if self.program.allowed is not None or not self.backend.spec.caps.thread_safe:
             return None
         offer: CompiledMessages | None
-        backend, offer = self._ask("compiled_messages")
+        backend, offer = self._call("compiled_messages")
         if offer is not None and backend.verify.foreign and self.program.n_examples:
             with backend.guard:
                 check_messages(offer, self.program, self.solve, backend.verify.fault)

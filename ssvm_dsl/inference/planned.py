@@ -147,17 +147,17 @@ class StartingSession(PlannedSession):
 
     @property
     def plan(self) -> Plan:
-        """The error that explains why there is no backend."""
+        """What stands for a plan, with the reason why there is none."""
         return self._plan
 
     @property
     def guarantee(self) -> Guarantee:
-        """The weakest guarantee that an answer of the session underneath has."""
+        """Bounds: they hold, however far above the labellings they are."""
         return Guarantee.BOUND
 
     @property
     def tasks(self) -> frozenset[Task]:
-        """The tasks that the session underneath answers."""
+        """All but relaxed labellings."""
         return frozenset(Task) - {Task.RELAXED}
 
 

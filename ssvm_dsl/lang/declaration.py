@@ -59,7 +59,7 @@ class Declaration:
         """Return what was declared: copies and pickles work the rest out anew, and have nothing kept with them."""
         return {"name": self.name, "symbols": self.symbols, "compact": self.compact}
 
-    def keep(self, make: Callable[[Declaration], R]) -> R:
+    def cached(self, make: Callable[[Declaration], R]) -> R:
         """Return what another part of the package keeps with this model: what it made when it was first asked for."""
         kept: R | None = self.__dict__.get(make.__qualname__)
         return self.__dict__.setdefault(make.__qualname__, make(self)) if kept is None else kept

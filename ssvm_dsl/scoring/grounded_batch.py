@@ -184,7 +184,7 @@ def ground_batch(
     DataError, InfeasibleError, TooLargeError
         As for :func:`~ssvm_dsl.compiler.ground.ground`.
     """
-    prepared = declaration.keep(ShapeCache).of(examples)
+    prepared = declaration.cached(ShapeCache).of(examples)
     layout, work = prepared.layout, _Laying(prepared, examples)
     places = {name: work.template(one, name in tied) for name, one in templates.items()}
     encoder, n_weighted = Encoder(declaration, examples, {}), len(work.groups)

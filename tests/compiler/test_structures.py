@@ -116,7 +116,7 @@ def fresh(svm):
 
 def shapes(model):
     """Return the shapes that a model has met."""
-    return model.declaration.lowered.keep(ShapeCache)
+    return model.declaration.lowered.cached(ShapeCache)
 
 
 def equal(first, second):

@@ -29,7 +29,7 @@ from ssvm_trainers.planes.cache import (
     ASKED,
     GIVEN,
     KEPT,
-    NEVER,
+    LAST_ITERATION,
     SUMMED,
     Cache,
     DensePlanes,
@@ -173,7 +173,7 @@ def make_room(fixed: Fixed, cache: Cache, oldest: int) -> None:
         size, at = fixed.var_ptr[i + 1] - fixed.var_ptr[i], (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
         drop_stale(cache, i, at, size, oldest)
         if cache.n_planes[i] == cache.alpha.shape[1]:
-            drop_stale(cache, i, at, size, NEVER)
+            drop_stale(cache, i, at, size, LAST_ITERATION)
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: Where the new planes of visits come from: an oracle, the caller; or there are none; or planes are added up only.
 ASKED, GIVEN, KEPT, SUMMED = range(4)
 
-#: Number of first iterations in which no plane is dropped.
-NEVER = 2**30
+#: A number that no iteration reaches: all planes are older, and the time to keep them never ends.
+LAST_ITERATION = 2**30
 
 
 class DensePlanes(NamedTuple):

@@ -30,7 +30,7 @@ import numpy as np
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Iterate, ShardSteps, StopRule, TrainProblem
-from ssvm_trainers.planes.cache import KEPT, NEVER
+from ssvm_trainers.planes.cache import KEPT, LAST_ITERATION
 from ssvm_trainers.planes.combination import combine
 from ssvm_trainers.shared.passes import CertificationSchedule
 from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, PART, SHARES, Run
@@ -115,7 +115,7 @@ def local_round(
     if request.round == 0:
         own = copy(options)
         own.random_state = int(np.random.SeedSequence([options.random_state or 0, request.number]).generate_state(1)[0])
-        own.averaging, own.keep = False, NEVER
+        own.averaging, own.keep = False, LAST_ITERATION
         memory[MEMORY_KEY] = KeptDual(own.begin(problem, None), 0, np.zeros(0))
     kept: KeptDual | None = memory.pop(MEMORY_KEY, None)  # a round that time or an error cuts short is discarded
     if kept is None or kept.round != request.round:

@@ -25,7 +25,7 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers.planes.cache import NEVER, DualPoint, Visits
+from ssvm_trainers.planes.cache import LAST_ITERATION, DualPoint, Visits
 from ssvm_trainers.planes.combination import combine
 from ssvm_trainers.planes.store import DualState
 from ssvm_trainers.shared.arrays import NO_FLOATS, Work, work_space
@@ -87,7 +87,7 @@ class SideBySide:
             before[p] = alpha.take(groups[p], axis=0)
             self.w[p], self.free[p] = planes.w, planes.free
             point = DualPoint(self.w[p], self.free[p], planes.gap, planes.gain)
-            mine = visits._replace(examples=groups[p], keep=NEVER)
+            mine = visits._replace(examples=groups[p], keep=LAST_ITERATION)
             gains = planes.visit(mine, oracle, self.inputs[p], point, self.work[p])
             self.free[p] -= planes.free
             return gains

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from ssvm_trainers.planes.cache import SUMMED, Cache, DensePlanes, DualPoint, Fr
 from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, Work, fixed_arrays, follow_plane, work_space
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, OracleInputs, no_oracle
 from ssvm_trainers.shared.resumable import COUNTS, NUMBERS, ROUNDING, Stateful, StateRule, require
-
-if TYPE_CHECKING:
-    pass
 
 #: Planes are kept as vectors up to this number of weights, and up to this number of entries in all (256 MiB).
 MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25

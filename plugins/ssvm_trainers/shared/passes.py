@@ -1,4 +1,4 @@
-"""When trainers of the dual certify, and their checks of compiled oracles."""
+"""Passes of compiled kernels in chunks, when trainers of the dual certify, and checks of compiled oracles."""
 
 from __future__ import annotations
 

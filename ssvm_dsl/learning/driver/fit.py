@@ -295,7 +295,7 @@ class FitTime:
 
 
 class FitRun:
-    """What one call of :func:`train` learns of its iterates; parameters are those."""
+    """What one call of :func:`train` learns of its iterates; its parameters are some of that function's."""
 
     def __init__(
         self, problem: Problem, stop: StopRule, spec: TrainerSpec, progress: Progress, keep_best: bool,

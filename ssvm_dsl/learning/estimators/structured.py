@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: Of calls without a time limit.
-NEVER = Deadline()
+NO_LIMIT = Deadline()
 
 
 class StructuredEstimator(Estimator):
@@ -280,9 +280,9 @@ class StructuredEstimator(Estimator):
         OutOfTime
             The end of a call that this one is a part of has cut answers short: a fit does not learn from such.
         """
-        deadline = NEVER if request.time_limit is None else Deadline.of(request.time_limit)
+        deadline = NO_LIMIT if request.time_limit is None else Deadline.of(request.time_limit)
         check_choice(request.on_missing, ON_MISSING, "on_missing")
-        fitted = self.fitted_
+        fitted = self.fitted_  # before a fit, __getattr__ says that there is none
         announce_compiling()
         X, request = self._as_asked(X, request)
         examples = self._examples(X)

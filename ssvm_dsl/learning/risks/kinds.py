@@ -1,6 +1,7 @@
 """Risks by name: what each asks of a backend, and the training problem it makes.
 
-Risks are plug-ins (``ssvm_risks``); the bundled ones are described in ``ssvm_trainers``, and one file here has each.
+Risks are plug-ins (``ssvm_risks``).  The bundled ones are described in ``ssvm_trainers``; their training problems
+are in the folders ``hinges`` and ``gradients`` here.
 What a fit needs to know of a risk beforehand is data of its :class:`~ssvm_dsl.plugin_api.RiskSpec`.
 """
 

@@ -79,7 +79,7 @@ def fit(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest, labels: b
             run, more = planned_run(svm, grounded, request, trainer, executor), {}
             grounded = replace(grounded, loss=None)  # it is as large as the scores
             run_trainer(svm, grounded, run, request, start)
-    text = take(svm, grounded, run, request, followed, more)
+    text = record(svm, grounded, run, request, followed, more)
     if missing:
         text = f"{uncomputed_warning(missing, grounded.n_examples, last is not None)}; {text}"
         if last is not None:  # nothing is known of these weights on data without features
@@ -128,11 +128,11 @@ def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> N
         progress.tightness = problem.tightness(w)
         progress.oracle_seconds = problem.oracle_seconds
         request.times.add(problem.oracle_seconds, progress)
-        take(svm, grounded, run, request)
+        record(svm, grounded, run, request)
         svm.fitted_ = replace(svm.fitted_, stream=Stream.of(name, settings, seen, state))
 
 
-def take(
+def record(
     svm: StructuredEstimator, data: Grounded | ShardedData, run: TrainingRun, request: FitRequest,
     followed: bool | None = None, more: Mapping[str, Any] | None = None,
 ) -> str:  # fmt: skip

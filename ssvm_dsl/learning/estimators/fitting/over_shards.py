@@ -19,7 +19,7 @@ from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.estimator import clone, warn_unconverged
 from ssvm_dsl.learning.estimators.fitted import FitRequest, Fitted
-from ssvm_dsl.learning.estimators.fitting.fit import take
+from ssvm_dsl.learning.estimators.fitting.fit import record
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess
 from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, run_trainer
 from ssvm_dsl.learning.estimators.parameters import check_choice, check_labels, check_validation
@@ -97,7 +97,7 @@ def fit_over_shards(svm: StructuredEstimator, X: Any, Y: Any, request: FitReques
             run = run_trainer(svm, data, TrainingRun(trainer, problem, risk, estimate, shards), request, start)
     finally:
         executor.close()
-    text = take(svm, data, run, request, followed)
+    text = record(svm, data, run, request, followed)
     if not problem.complete:
         text = _take_unread(svm, data, last)
     if text:

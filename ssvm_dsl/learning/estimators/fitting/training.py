@@ -132,7 +132,8 @@ def planned_run(
     completes = spec.completes and bool(grounded.declaration.latents) and not risk.relaxed
     estimates: list[CostEstimate] = []
 
-    def note_plan(need: Need, chosen: Plan) -> None:
+    def check_plan(need: Need, chosen: Plan) -> None:
+        """Refuse a fit that needs more memory than is free; note how long it is expected to take."""
         require_fit_memory(parameters, chosen, risk, spec, svm.model.declaration.name)
         asked = risk, loss, spec, svm.power, svm.max_passes, feature_seconds(parameters)
         estimates.append(fit_cost_estimate(need, chosen, *asked))
@@ -148,7 +149,7 @@ def planned_run(
             priced = risk.loss(loss).factors
             ask = Ask(tasks, svm.backend, svm.backend_options, asked, weakest, abilities, priced)
             kept = grounded.kept if parameters.program is program else None
-            session = open_session(parameters.program, ask, parameters, kept, note_plan, starts=False)
+            session = open_session(parameters.program, ask, parameters, kept, announce=check_plan, starts=False)
     except OutOfTime:
         session = UnplannedSession(parameters.program, None, None)
     if isinstance(session, UnplannedSession):

@@ -1,10 +1,14 @@
-"""``MarginProblem``: the world of a trainer - loss-augmented oracles over a grounded data set.
+"""``MarginProblem``: loss-augmented oracles over a grounded data set, as trainers of margins ask for them.
 
 The risk is the structured hinge by margin rescaling,
 
     risk_i(w) = max_y [ loss(y_i, y) + w . Phi(x_i, y) ] - w . Phi(x_i, y_i) .
 
 An oracle call is a pure function of (program, features, w, examples): it knows nothing of where it runs.
+
+There are two ways to the same planes.  :meth:`MarginProblem.oracle` fills scores and asks the session, for any backend;
+certificates are always taken this way.  Where the backend offers a compiled oracle (:meth:`MarginProblem.compiled`),
+kernels of trainers add the loss to the scores of one example after the other and ask it themselves.
 
 Where each call of the oracle completes latent variables again (:class:`CompletingProblem`), what an online trainer sees
 of example i at weights w is the risk
