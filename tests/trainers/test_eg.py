@@ -14,10 +14,11 @@ from combinations import crossed
 from small import Case, Word
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
+from ssvm_dsl.ir import Task
 from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks.hinges.mixture import MarginMixtureProblem
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.plugin_api import StopRule, TrainerNeeds
 from ssvm_dsl.testing import make_trainer, training_problem
 from ssvm_trainers.dual import eg
 
@@ -164,14 +165,14 @@ def test_a_checkpoint_without_distributions_is_refused(wrong):
         next(make_trainer("eg").resume(problem, StopRule(), state | {"logs": logs}))
 
 
-@pytest.mark.parametrize(("risk", "marginals"), [("margin", True), ("relaxed", False)])
-def test_problems_of_sums_refuse_other_losses(risk, marginals):
+@pytest.mark.parametrize(("risk", "task"), [("margin", Task.MARGINALS), ("relaxed", Task.RELAXED)])
+def test_problems_of_sums_refuse_other_losses(risk, task):
     """What ``fit`` refuses with alternatives, the problems refuse, too."""
     data = Case(small.AllOrNothing).make(0)
     grounded = ground(small.AllOrNothing, data.X, data.Y)
-    objective = regularized_risk(grounded.parameters, 1.0, np.ones(len(data.X)))
+    objective, needs = regularized_risk(grounded.parameters, 1.0, np.ones(len(data.X))), TrainerNeeds(tasks={task})
     with pytest.raises(OptionError, match="needs a loss that adds up over variables, not ZeroOne"):
-        find_risk(risk).problem(grounded.parameters, grounded.loss, objective, None, None, marginals)
+        find_risk(risk).problem(grounded.parameters, grounded.loss, objective, None, None, needs)
 
 
 def test_what_eg_cannot_do_is_refused(monkeypatch):
