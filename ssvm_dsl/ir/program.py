@@ -8,7 +8,8 @@ share the row, and it is stored once.  So are the factors of examples of one sha
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -32,6 +33,15 @@ SPAN_SCOPE = {SPANS: 3, ONE_SPAN: 4}
 
 #: The role of auxiliary variables (:mod:`ssvm_dsl.lang.outputs.agreements` has the equation of their tables).
 AUXILIARY = 2
+
+
+def take_fields(made: Group | Program, state: Mapping[str, Any]) -> None:
+    """Set the fields of a group or program from a pickle; what follows from them is worked out again.
+
+    Pickles hold what was worked out by the version that made them, which other versions may keep in another way.
+    """
+    vars(made).update({each.name: state[each.name] for each in fields(made) if each.init})
+    made.__post_init__()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +100,9 @@ class Group:
 
     def __post_init__(self) -> None:
         vars(self).update(arity=len(self.cards), n_configs=prod(self.cards), of_spans=self.kind in SPAN_SCOPE)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        take_fields(self, state)
 
     @classmethod
     def of(
@@ -270,6 +283,9 @@ class Program:
 
     def __post_init__(self) -> None:
         vars(self).update(n_examples=len(self.var_ptr) - 1, n_variables=len(self.card))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        take_fields(self, state)
 
     @property
     def n_states(self) -> int:
