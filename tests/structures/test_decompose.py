@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clocks import ticking
 from constraints import few_runs
 from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
 from ssvm_backends.decomposition.decompose import DecomposeSession
@@ -235,3 +236,55 @@ def test_a_search_ends_where_only_rounding_is_left():
     assert not terms.closed(solution.score, solution.bound).all()  # these scores have more digits than there are
     np.testing.assert_array_equal(solution.stop, Stop.FINISHED)
     assert (solution.bound >= BruteForceSession(problem.program).solve(Question(problem.theta)).score).all()
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.1, np.pi])
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_by_dynamic_programming(unit, seed):
+    rng = np.random.default_rng(seed)
+    n = 6
+    # several literals of one variable, opposites, masks; other constraints over variables of their own
+    rows = [[(int(rng.integers(n)), int(rng.integers(3)), bool(rng.random() < 0.3), unit * float(rng.integers(-3, 5)))
+             for _ in range(8)] for _ in range(4)]  # fmt: skip
+    middle = rng.integers(-2, 6, 4)
+    lower = np.where(rng.random(4) < 0.4, -np.inf, unit * middle)
+    group = group_of("linear", [[row] for row in rows], literal_meta=["coefficient"], lower=lower,
+                     upper=unit * (middle + rng.integers(0, 3, 4)))  # fmt: skip
+    allowed = rng.random(4 * n * 3) < 0.9
+    program = with_rules(unlinked([[3] * n] * 4, group, allowed=allowed), registry())
+    question = Question(Theta.of(program, rng.integers(-3, 4, program.n_states)))
+    best, found = BruteForceSession(program).solve(question), asked(program, question)
+    np.testing.assert_array_equal(found.score, best.score)
+    assert found.primal.tolist() == best.primal.tolist()
+
+
+def test_sorting_many_counts():
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        rows = [[(3 * r + c, int(rng.integers(0, 2)), bool(rng.random() < 0.3)) for c in range(3)] for r in range(3)]
+        lower = rng.integers(-1, 4, 6)
+        group = group_of("count", [rows, rows], lower=lower, upper=lower + rng.integers(0, 3, 6))
+        allowed = rng.random(36) < 0.9
+        program = with_rules(unlinked([[2] * 9, [2] * 9], group, allowed=allowed), registry())
+        theta = Theta.of(program, rng.integers(-2, 3, program.n_states))
+        best, found = BruteForceSession(program).solve(Question(theta)), asked(program, Question(theta), "cardinality")
+        np.testing.assert_array_equal(found.score, best.score)
+        assert found.primal.tolist() == best.primal.tolist()
+    assert plan_program(program, program_need(program)).backend == "cardinality"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whenever_time_ends_there_are_bounds_and_no_false_claims(seed):
+    made = seeded(RECIPES[seed % len(RECIPES)], seed)
+    counts = random_constraints(np.random.default_rng(seed), made.program, ("count", "linear")[seed % 2])
+    program = with_rules(replace(made.program, constraints=(counts,)), registry())
+    best = BruteForceSession(program).solve(Question(made.theta))
+    for time in (0.0, 2e-3, 5e-3, 0.02, 0.1):
+        with ticking():
+            found = asked(program, Question(made.theta, limits=Limits(time=time)), max_entries=1)
+        feasible = best.primal == Primal.FEASIBLE
+        assert not np.isnan(found.bound).any()
+        assert (found.bound >= best.score - 1e-9)[feasible].all()
+        assert (found.primal[feasible] != Primal.INFEASIBLE).all()
+        finished = feasible & (found.stop == Stop.FINISHED)
+        np.testing.assert_allclose(found.bound[finished], best.score[finished], atol=1e-6)
