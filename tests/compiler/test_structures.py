@@ -29,6 +29,7 @@ from ssvm_dsl import (
     Label,
     Latent,
     Model,
+    Standardized,
     StructuredSVM,
     along,
     chain,
@@ -292,3 +293,40 @@ def test_one_estimator_is_used_from_several_threads():
     expected = [fresh(svm).predict([x]) for x in X]
     with ThreadPoolExecutor(4) as pool:
         assert equal(list(pool.map(lambda x: svm.predict([x]), X)), expected)
+
+
+@pytest.mark.parametrize(("model", "way"), [(Word, "fit"), (Graph, "fit"), (Hidden, "fit"), (Word, "partial_fit")])
+@settings(max_examples=5)
+@given(seed=st.integers(0, 2**16), batches=st.lists(st.integers(0, 2), min_size=3, max_size=5))
+def test_fits_do_not_depend_on_what_was_met_before(model, way, seed, batches):
+    rng = np.random.default_rng(seed)
+    data = [some(rng, model, n) for n in (4, 6, 5)]
+    options = {"max_passes": 6, "random_state": 0, "n_threads": 1, "trainer": TRAINERS[way]}
+    options |= {"latent_options": {"rounds": 2}} if model is Hidden else {}
+    kept, forgetful = StructuredSVM(model, **options), StructuredSVM(model, **options)
+    for which in batches:
+        X, Y = data[which]
+        forgetful.set_params(model=unmet(model))
+        assert equal(trained(kept, X, Y, way), trained(forgetful, X, Y, way))
+        assert equal(kept.predict(X), fresh(kept).predict(X))
+
+
+def test_a_model_that_is_changed_is_laid_out_again():
+    rng = np.random.default_rng(3)
+    X, Y = some(rng, Word, 5)
+    svm = StructuredSVM(Word, max_passes=4, n_threads=1, random_state=0)
+    trained(svm, X, Y, "fit")
+
+    class Scaled(Word):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, "abc")
+        emit = Factor(y, features=Standardized(x))
+        trans = Factor(chain(y))
+        loss = Hamming(y)
+
+    for _ in range(2):
+        svm.set_params(model=Scaled)
+        found = trained(svm, X, Y, "fit")
+        assert equal(found, trained(StructuredSVM(Scaled, max_passes=4, n_threads=1, random_state=0), X, Y, "fit"))
+        X = [3.0 * x for x in X]  # what a feature learnt from others does not stay

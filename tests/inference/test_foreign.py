@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.errors import BackendFault, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Caps, DualBound, Guarantee, Marginals, Messages, Question, Task, Topology
@@ -215,3 +215,17 @@ def test_open_returns_a_session(opened):
     backend.open = lambda program, options: None
     with pytest.raises(BackendFault, match=r"open\(\) returned a NoneType, expected a session"):
         opened(backend)
+
+
+def test_ctrl_c_passes_and_memory_has_an_error_of_its_own(opened):
+    def throw(error):
+        def run(*args):
+            raise error
+
+        return run
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        opened(Backend(before=throw(KeyboardInterrupt()))).solve(Question(PROBLEM.theta))
+    assert caught.value.__notes__ == ["interrupted in backend 'toy' (plug-in 'toys', toy-box 1.0)"]
+    with pytest.raises(TooLargeError, match=r"backend 'toy' .* ran out of memory"):
+        opened(Backend(before=throw(MemoryError()))).solve(Question(PROBLEM.theta))

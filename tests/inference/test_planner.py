@@ -12,7 +12,7 @@ from ssvm_dsl.errors import NoBackendError, OptionError, PluginError, TooLargeEr
 from ssvm_dsl.inference.planning.planner import plan, tasks_for_training
 from ssvm_dsl.inference.planning.plans import Plan, consider
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Ability, Caps, Guarantee, Need, Question, Task, Topology
+from ssvm_dsl.ir import Ability, Caps, CountTables, Guarantee, Need, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -402,3 +402,55 @@ def test_what_there_is_to_know_of_the_chosen_backend_is_in_the_reason_and_is_sto
     stored = made.summary()
     assert stored["candidates"]["lp"].startswith("fits; fractional solutions are rounded")
     assert Plan.of_summary(stored).candidates[0].reasons == made.candidates[0].reasons
+
+
+def test_no_backend_lists_every_reason_and_a_hint():
+    need = Need(max_arity=99)
+    with pytest.raises(NoBackendError) as caught:
+        plan(need, plugins=known_with(spec(Picky)))
+    error, lines = caught.value, str(caught.value).splitlines()
+    assert lines[0] == f"no backend can answer: {need}"
+    assert {name for name, _ in error.refusals} >= {"chain", "tree", "brute-force", "picky"}
+    assert "  chain: handles factors of up to 2 variables, this has 99" in lines
+    assert lines[-1].endswith("make the model smaller, or install a backend (ssvm plugins list)")
+
+
+def test_options_of_a_backend_without_any():
+    with pytest.raises(OptionError, match="'cheap' has no option 'x'; its options are: none"):
+        plan(SMALL, "cheap", {"x": 1}, known_with(spec(Cheap)))
+
+
+def test_auto_takes_no_options():
+    with pytest.raises(PluginError, match=r"instead of 'auto' to give it speed=1 \(estimators: .*backend_options"):
+        plan(SMALL, options={"speed": 1}, plugins=known_with())
+
+
+def test_where_the_backend_of_auto_refuses_to_count_the_next_one_answers(monkeypatch):
+    problem = catalogue()["star"]
+    program = replace(problem.program, constraints=())
+    need = program_need(program, frozenset({Task.MAP}), abilities=frozenset({Ability.COUNTS}))
+    made = plan(need)
+    asked = Question(problem.theta)
+    n, counts = program.n_examples, np.zeros((program.n_states, 2), np.int64)
+    tables = CountTables.of_prices(counts, np.ones((n, 2), np.int64), np.zeros(n, np.int64), np.zeros(1))
+    expected = open_plan(made, program).best_by_count(asked, tables)
+    session = open_plan(made, program)
+
+    def refuses(*args):
+        raise TooLargeError("it wants 9 GB; allowed are 2")
+
+    monkeypatch.setattr(session.inner, "best_by_count", refuses)
+    found = session.best_by_count(asked, tables)
+    assert session.plan.backend != made.backend
+    assert "refused (TooLargeError: it wants 9 GB" in session.plan.reason
+    np.testing.assert_allclose(found.score, expected.score)
+
+
+def test_a_named_backend_that_refuses_is_an_error_and_so_is_the_last_one():
+    problem, known = catalogue()["star"], known_with(spec(Shut))
+    with pytest.raises(TooLargeError, match="9 GB"):
+        open_plan(plan(program_need(problem.program), "shut", plugins=known), problem.program, known)
+    made = plan(program_need(problem.program), plugins=known)
+    alone = replace(made, backend="shut", candidates=tuple(c for c in made.candidates if c.name == "shut"))
+    with pytest.raises(TooLargeError, match="9 GB"):
+        open_plan(alone, problem.program, known)

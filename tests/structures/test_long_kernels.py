@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clocks import ticking
 from model_table import tagger
 from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.structures.segmentations import semi_markov
 from ssvm_backends.structures.spanning_trees import spanning_trees
 from ssvm_backends.structures.spanning_trees.spanning_trees import TreesSession
 from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree
@@ -88,3 +90,44 @@ def test_what_is_expected_to_fit_is_begun():
     assert found[-1][1] == 4
     assert [hi for _, hi in found[:-1]] == [lo for lo, _ in found[1:]]
     assert list(chunks_until(6, Limits(), seconds)) == [(0, 6)]
+
+
+def segmented(seed, sizes):
+    rng = np.random.default_rng(seed)
+    program = ground(Segments, [rng.normal(size=(n, 2)) for n in sizes]).program
+    tables = tuple(rng.normal(size=(group.n_tables, group.n_configs)) for group in program.groups)
+    return semi_markov.SemiMarkovSession(program), Theta.of(program, rng.normal(size=program.n_states), tables)
+
+
+@pytest.mark.parametrize("steps", [1, 50, 400])
+def test_segmentations_in_parts_are_those_in_one_go(monkeypatch, steps):
+    session, theta = segmented(0, (1, 30, 2, 17))
+    tasks = {"task": Task.MAP}, {"task": Task.KBEST, "k": 3}, {"task": Task.MARGINALS}
+    whole = [session.solve(Question(theta, **one)) for one in tasks]
+    monkeypatch.setattr(semi_markov, "STEPS", steps)
+    for one, right in zip(tasks, whole):
+        parts = session.solve(Question(theta, **one))
+        np.testing.assert_array_equal(parts.labels, right.labels)
+        np.testing.assert_array_equal(parts.score, right.score)
+        if one["task"] is Task.MARGINALS:
+            np.testing.assert_array_equal(parts.log_partition, right.log_partition)
+            np.testing.assert_array_equal(parts.marginals.node, right.marginals.node)
+    node = np.where(np.arange(len(theta.node)) == 0, -np.inf, theta.node)
+    node[1] = -np.inf  # of the first variable no class is left
+    none = Theta(node, theta.pool, theta.tables, theta.const)
+    for one in tasks:
+        found = session.solve(Question(none, **one))
+        worth = found.log_partition if one["task"] is Task.MARGINALS else found.score.reshape(-1, 4)[0]
+        assert (worth > -np.inf).tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("task", [Task.MAP, Task.KBEST, Task.MARGINALS])
+def test_a_long_segmentation_looks_at_the_clock(monkeypatch, task):
+    monkeypatch.setattr(semi_markov, "STEPS", 40)
+    session, theta = segmented(0, (3, 400))
+    for time in (0.02, 0.1):
+        with ticking() as clock:
+            k = 2 if task is Task.KBEST else 1
+            found = session.solve(Question(theta, limits=Limits(time=time), task=task, k=k))
+        assert found.stop.tolist() == [Stop.FINISHED, Stop.TIME]
+        assert clock.looks < 1000 * time + 10

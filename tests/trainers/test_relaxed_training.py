@@ -373,3 +373,8 @@ def test_reported_objectives_are_those_of_the_weights_where_only_some_have_bound
         assert len(evaluated) >= 10
         for w, primal, upper in evaluated:
             np.testing.assert_allclose((primal, upper), problem.value(w), rtol=1e-9)
+
+
+def test_bounds_of_a_relaxation_certify_the_exact_objective(exact, bounded):
+    assert bounded.dual <= exact.primal * (1 + 1e-9)
+    assert bounded.primal + bounded.inference_gap >= exact.dual

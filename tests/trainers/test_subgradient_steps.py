@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_every_trainer import check_certificate, fitted
+from test_every_trainer import TINY, check_certificate, fitted
 from test_objective import in_blocks
 
 import small
@@ -374,3 +374,11 @@ def test_averages_of_steps_with_all_examples_reach_the_tolerance():
     report = fitted(data, trainer="subgradient", tol=0.2, max_passes=2000, trainer_options=options).report_
     assert report.converged
     assert report.n_passes < 2000
+
+
+def test_subgradient_stops_at_the_tolerance():
+    data = Case(Word, n=6).make(1)
+    best, _ = data.optimum()
+    svm = fitted(data, trainer="subgradient", tol=0.05, max_passes=5000)
+    assert svm.report_.converged
+    assert svm.report_.primal <= best / 0.95 + TINY

@@ -156,3 +156,14 @@ def test_a_slow_backend_that_was_named_is_told_of_the_one_that_auto_takes():
     assert f"faster: backend='auto' ({quick.backend}, about " in fit.warning(None)
     assert predict_cost_estimate(tree, slow, 10).faster[0][:2] == ("backend='auto'", quick.backend)
     assert all(how != "backend='auto'" for how, _, _ in estimate().faster)  # it is what was taken
+
+
+def test_products_of_features_and_weights_take_time_too():
+    need = Need(n_examples=10, n_variables=100, max_variables=10, max_card=3)
+    spec = registry().find(TrainerSpec, "bcfw")
+    made = fit_cost_estimate(need, plan(need), find_risk("margin"), NONE, spec, 1.0, 500, features=2.0)
+    assert made.seconds == pytest.approx(20.0 * (plan(need).seconds + 2.0))
+    text = made.warning(None, tol=1e-3)
+    assert "the products of features and weights take about 2.0 s for 10 examples" in text
+    assert text.endswith("faster: fewer examples, states or factors; tol=0.01")
+    assert "tol" not in made.warning(None, tol=0.05)

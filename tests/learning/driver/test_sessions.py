@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
+import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +15,7 @@ from sklearn.base import clone
 from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl.inference import threads as inference_threads
 from ssvm_dsl.inference.threads import one_blas_thread
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -137,3 +140,52 @@ def test_a_spawned_process_predicts_and_learns_the_same():
     scores, coef = mine.recv()
     process.join()
     assert (scores, coef) == (svm.best_score(X).tobytes(), svm.coef_.tobytes())
+
+
+def test_the_last_of_two_threads_puts_back_the_threads_of_blas_while_the_first_lives_on():
+    """In threadpoolctl the thread that has set a limit keeps all others from changing it, as long as it lives."""
+    let_go = getattr(OpenBLASController, "clear_controlling_thread", lambda: None)
+    with ThreadPoolExecutor(1) as here, ThreadPoolExecutor(1) as there, threadpool_limits(limits=2, user_api="blas"):
+        let_go()  # as if the numbers had always been these
+        before, first, second = blas(), one_blas_thread(), one_blas_thread()
+        for thread, call in ((here, first.__enter__), (there, second.__enter__)):
+            thread.submit(call).result()
+        here.submit(first.__exit__, None, None, None).result()
+        assert before
+        assert {n for _, n in blas()} == {1}
+        there.submit(second.__exit__, None, None, None).result()
+        assert blas() == before
+
+
+class Library:
+    """A BLAS library as threadpoolctl shows it."""
+
+    def __init__(self, threading_layer="pthreads"):
+        self.num_threads, self.threading_layer = 4, threading_layer
+
+    def get_num_threads(self):
+        return self.num_threads
+
+    def set_num_threads(self, n):
+        self.num_threads = n
+
+
+def test_libraries_loaded_after_the_first_call_keep_to_one_thread_as_well(monkeypatch):
+    there = [Library(), Library("openmp")]
+
+    class Controller:
+        lib_controllers = property(lambda self: list(there))
+
+        def select(self, user_api):
+            return self
+
+    monkeypatch.setattr(inference_threads, "ThreadpoolController", Controller)
+    inference_threads._libraries.cache_clear()
+    for name in ("first", "second"):
+        with one_blas_thread():
+            assert {one.num_threads for one in there} == {1}
+        assert {one.num_threads for one in there} == {4}
+        there.append(Library())
+        monkeypatch.setitem(sys.modules, f"a_module_with_the_{name}_library", types.ModuleType("any"))
+    monkeypatch.undo()
+    inference_threads._libraries.cache_clear()

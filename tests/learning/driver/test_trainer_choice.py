@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.learning.driver.trainer_choice import FitFacts, choose
 from ssvm_dsl.learning.risks.kinds import find_risk, risks
 from ssvm_dsl.models import Classifier
+from ssvm_dsl.plugin_api import AutoRule, TrainerSpec, hookimpl
+from ssvm_dsl.registry import PluginInfo, registry
 
 Word = tagger(2, 2)
 
@@ -116,3 +120,19 @@ def test_tables_of_many_rows_are_learnt_by_planes_of_all_rows():
     made = Classifier(risk="margin", C=1.0, scale=False).fit(X, (X[:, 0] > 0).astype(int))
     assert made.report_.trainer == "bundle"
     assert made.report_.certified
+
+
+def test_the_lowest_rank_of_the_rules_that_are_met_decides():
+    margin, large = find_risk("margin"), AutoRule(-1, "data are large", least_examples=100, least_weights=10)
+    spec = TrainerSpec("mine", "nowhere:Mine", rules=(large,))
+    plugin = SimpleNamespace(ssvm_trainers=hookimpl(lambda: [spec]))
+
+    def chosen(known, n, dim, risk=margin):
+        return choose(AUTO, None, FitFacts(risk, n_examples=n, n_weights=dim), known).spec.name
+
+    for allowed in (False, True):  # by SSVM_PLUGINS
+        known = registry().copy()
+        assert known.register(plugin, PluginInfo("own", "own 1.0", bundled=False, allowed=allowed))
+        assert chosen(known, 100, 10) == ("mine" if allowed else "bcfw")
+    assert chosen(known, 99, 10) == chosen(known, 100, 9) == chosen(known, None, None) == "bcfw"
+    assert chosen(known, 100, 10, find_risk("log")) == "lbfgs"
