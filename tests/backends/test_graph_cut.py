@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lp_problems import complete, grid_edges, pairwise
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
 
 from combinations import some
 from naive import proved
+from ssvm_backends.cuts import graph_cut
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.move_making import AlphaBetaSwap, AlphaExpansion
 from ssvm_backends.cuts.qpbo import QPBO
@@ -20,9 +23,11 @@ from ssvm_backends.trees.chain import Chain
 from ssvm_dsl.errors import ScoreError
 from ssvm_dsl.ir import (
     Group,
+    Limits,
     Primal,
     Program,
     Question,
+    Stop,
     Task,
     Theta,
     energy_origins,
@@ -152,6 +157,28 @@ def test_the_refused_factor_is_named_as_the_user_numbers_it():
     for examples in (None, np.array([1])):
         with pytest.raises(ScoreError, match=r"group 'g' of example 1 .* variables \[0, 2\]"):
             solve(GraphCut, problem, examples=examples)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 30), st.integers(1, 90), st.integers(1, 200))
+@settings(max_examples=40)
+def test_cuts_are_the_maximum_flow_of_scipy_however_often_they_are_interrupted(seed, n, m, budget):
+    """The score lost at the best labelling is the flow from state 1 to state 0, of networks beyond enumeration."""
+    rng = np.random.default_rng(seed)
+    tail = rng.integers(0, n, m)
+    head = (tail + rng.integers(1, n, m)) % n
+    there, back, excess = rng.integers(0, 9, m), rng.integers(0, 9, m), rng.integers(-20, 21, n)
+    rows, columns = [*tail, *head, *[n] * n, *range(n)], [*head, *tail, *range(n), *[n + 1] * n]
+    capacity = np.array([*there, *back, *np.maximum(excess, 0), *np.maximum(-excess, 0)], np.int32)
+    flow = maximum_flow(csr_array((capacity, (rows, columns)), shape=(n + 2, n + 2)), n, n + 1).flow_value
+    lost = np.zeros((m, 2, 2))
+    lost[:, 1, 0], lost[:, 0, 1] = there, back
+    node = -np.stack([np.maximum(excess, 0), np.maximum(-excess, 0)], axis=1).astype(float)
+    problem = pairwise(n, 2, list(zip(tail.tolist(), head.tolist())), None, node.ravel(), -lost.reshape(m, 4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph_cut, "BUDGET", budget)
+        found = solve(GraphCut, problem)
+    assert found.score.tolist() == [-flow]
+    np.testing.assert_allclose(score_labels(problem.program, problem.theta, found.labels), -flow)
 
 
 # -- qpbo ----------------------------------------------------------------------------------------------------
@@ -344,6 +371,30 @@ def test_factors_that_are_not_known():
     question = Question(problem.theta)
     assert np.isnan(expansion_factor(problem.program, problem.theta)[0])
     assert np.isnan(energy_origins(problem.program, question)[0])
+
+
+@pytest.mark.parametrize("backend", MOVES)
+def test_moves_with_masks_and_different_numbers_of_states(backend):
+    found = []
+    for seed in range(30):
+        problem = seeded(Recipe(max_card=4, max_variables=6, n_examples=3, masks=True, regular=True), seed)
+        solution, optimum = solve(backend, problem), best(problem)
+        assert (solution.score <= optimum + 1e-9).all()
+        found += ((solution.score >= optimum - 1e-9) | (optimum == -INF)).tolist()
+    assert np.mean(found) > 0.9  # small problems: nearly always the optimum
+
+
+@pytest.mark.parametrize("backend", MOVES)
+def test_sweeps_of_moves_only_rise_and_can_be_counted(backend):
+    problem, told = potts_grid(30, 30, 5, strength=0.8), []
+    full = solve(backend, problem, limits=Limits(progress=lambda score, bound: told.append((score, bound))))
+    scores = [score for score, _ in told]
+    assert scores == sorted(scores)
+    assert all(bound == INF for _, bound in told)
+    np.testing.assert_array_less(scores, full.score[0] + 1e-6)
+    one = solve(backend, problem, limits=Limits(iterations=1))
+    assert one.stop.tolist() == [Stop.ITERATIONS]
+    assert one.score[0] < full.score[0]
 
 
 @pytest.mark.parametrize("backend", MOVES)

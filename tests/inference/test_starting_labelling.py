@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from constraints.constraint_cases import group_of, unlinked
 from ssvm_dsl.inference.rules import with_rules
 from ssvm_dsl.inference.starting import labelling
 from ssvm_dsl.inference.starting.labelling import starting_labelling, trivial_bound
@@ -161,3 +162,43 @@ def test_some_examples_in_any_order():
     every = starting_labelling(problem.program, Question(problem.theta))
     some = starting_labelling(problem.program, Question(problem.theta, order))
     assert some.score.tolist() == every.score[order].tolist()
+
+
+def routes(kind, rng, acyclic, all_nodes=False):
+    """A random graph of five nodes, a variable for each arc; some arcs must be taken, some cannot be."""
+    n = 5
+    arcs = [(u, v) for u in range(n) for v in range(n) if (u < v if acyclic else u != v) and rng.random() < 0.55]
+    name = rng.permutation(n)
+    literals = [(k, 1, False, name[u], name[v]) for k, (u, v) in enumerate(arcs)]
+    ends = {"source": [name[0]], "target": [name[-1]]} if kind == "path" else {"all_nodes": [all_nodes]}
+    group = group_of(kind, [[literals]], literal_meta=["tail", "head"], n_nodes=[n], **ends)
+    program = with_rules(unlinked([[2] * len(arcs)], group), registry())
+    node = rng.normal(size=(len(arcs), 2))
+    node[rng.random(len(arcs)) < 0.1, 1] = -np.inf
+    return program, node
+
+
+@pytest.mark.parametrize("must", [0.0, 0.1])
+def test_paths_of_graphs_without_circuits_are_the_best_ones(monkeypatch, must):
+    monkeypatch.setattr(labelling, "by_rows", lambda *_: None)
+    rng, both = np.random.default_rng(4), set()
+    for _ in range(40):
+        program, node = routes("path", rng, acyclic=True)
+        node[(rng.random(len(node)) < must) & (node[:, 1] > -np.inf), 0] = -np.inf
+        best, found = compared(program, Theta.of(program, node.ravel()))
+        np.testing.assert_allclose(found, best)
+        both.add(bool(best[0] > -np.inf))
+    assert both == {True, False}
+
+
+@pytest.mark.parametrize(("kind", "all_nodes"), [("path", False), ("circuit", False), ("circuit", True)])
+def test_routes_of_graphs_with_circuits_are_found_wherever_there_is_one(monkeypatch, kind, all_nodes):
+    monkeypatch.setattr(labelling, "by_rows", lambda *_: None)
+    rng, missed, both = np.random.default_rng(5), 0, set()
+    for _ in range(40):
+        program, node = routes(kind, rng, acyclic=False, all_nodes=all_nodes)
+        best, found = compared(program, Theta.of(program, node.ravel()))
+        missed += int(((found == -np.inf) & (best > -np.inf)).sum())
+        both.add(bool(best[0] > -np.inf))
+    assert both == {True, False}
+    assert missed <= 4 * all_nodes  # whether there is one through all nodes is a hard question

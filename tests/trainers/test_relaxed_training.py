@@ -15,11 +15,12 @@ from optima import Reference
 from small import plain
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, grid, ground
 from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
-from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir import Question
+from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api import StopRule, score_marginals
 from ssvm_dsl.scores.marginals import with_margins
-from ssvm_dsl.testing import solve, training_problem
+from ssvm_dsl.testing import open_session, solve, training_problem
 from ssvm_trainers.planes.bcfw import BCFW
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -378,3 +379,43 @@ def test_reported_objectives_are_those_of_the_weights_where_only_some_have_bound
 def test_bounds_of_a_relaxation_certify_the_exact_objective(exact, bounded):
     assert bounded.dual <= exact.primal * (1 + 1e-9)
     assert bounded.primal + bounded.inference_gap >= exact.dual
+
+
+@pytest.mark.parametrize("backend", ["msd", "mplp", "tbcd", "trws"])
+def test_the_slope_of_a_dual_bound(backend):
+    program = ground(Ternary, *noise(3, n=7)).program
+    session = open_session(program, backend)
+    theta, ids = random_scores(program, 1), np.array([4, 1, 6])
+    found = session.solve(Question(theta, examples=ids, limits=Limits(iterations=3)))
+    slope = session.slope(Question(theta, ids, warm=found.warm))
+    at_theta = score_marginals(program, theta, slope, ids)
+    for seed in range(20):
+        other = random_scores(program, 10 + seed)
+        plane = found.bound + score_marginals(program, other, slope, ids) - at_theta
+        bound = bounds_of(session, other, ids, found.warm)
+        assert (bound >= plane - 1e-9).all()
+        near = theta.copy()
+        near.node[:] += 1e-9 * other.node
+        near.pool[:] += 1e-9 * other.pool
+        rise = (bounds_of(session, near, ids, found.warm) - bounds_of(session, theta, ids, found.warm)) / 1e-9
+        assert (rise >= score_marginals(program, other, slope, ids) - 1e-4).all()
+    np.testing.assert_allclose(bounds_of(session, theta, ids, found.warm), found.bound, rtol=1e-12)
+
+
+def bounds_of(session, theta, ids, messages):
+    """The dual bound of given messages for other scores, added up without the kernels."""
+    graph, out = session.inner.graph, []
+    for i, example in enumerate(ids):
+        moved = messages.values[messages.ptr[i] : messages.ptr[i + 1]]
+        first = graph.message_ptr[graph.slot_ptr[graph.factor_ptr[example]]]
+        node, total = theta.node.copy(), 0.0
+        for f in range(graph.factor_ptr[example], graph.factor_ptr[example + 1]):
+            table = theta.pool[graph.table_ptr[f] :][: graph.table_size[f]].reshape(3, 3).copy()
+            for axis, k in enumerate(range(graph.slot_ptr[f], graph.slot_ptr[f + 1])):
+                message = moved[graph.message_ptr[k] - first :][:3]
+                node[graph.state_ptr[graph.scope[k]] :][:3] += message
+                table -= message[:, None] if axis == 0 else message[None, :]
+            total += table.max()
+        states = graph.state_ptr[graph.var_ptr[example : example + 2]]
+        out.append(total + node[states[0] : states[1]].reshape(-1, 3).max(axis=1).sum())
+    return np.array(out)
