@@ -6,7 +6,8 @@
 
 A mutant is one changed line of a function: a comparison that is flipped, a ``not`` that is dropped, ``+`` for ``-``, a
 number one larger, ``min`` for ``max``, two arguments that are swapped.  Its place is the module, the function's
-qualified name and the line's text, so that it is found where the file has moved, and said to be gone where the line is.
+qualified name and the line's text, so that it is found where the file has moved.  Where the line was reworded, it is
+planted in the one line of the room that holds most of the words around the change, and is said to be gone without one.
 It is planted in a copy of the revision, in which the tests that concern the module most run until one fails: those
 that caught it before, then those that import it or use names of it, or of modules that import it.  Where none fails and
 the line was not run, another mutant is drawn in its place (of kernels this is not known).  What lives may be caught by
@@ -47,6 +48,9 @@ FLIPPED = {
 }  # fmt: skip
 EDGES = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 OPERATOR = re.compile(r"<=|>=|==|!=|<|>|is\s+not|not\s+in|is|in|and|or|\+|-")
+
+#: Letters that a change and the words around it have at least, where a line was reworded.
+LEAST_LETTERS = 18
 
 #: Functions whose arguments may be swapped.
 SYMMETRIC = {"array_equal", "isclose", "allclose", "min", "max", "minimum", "maximum", "is_", "hypot"}
@@ -259,6 +263,37 @@ def find(mutant: Mutant, files: dict[str, Path]) -> tuple[Path, int] | None:
     return hits[0] if len(hits) == 1 else None
 
 
+def pieces(mutant: Mutant) -> Iterator[tuple[str, str]]:
+    """Yield (old, new) of the change with ever fewer words around it."""
+    old, new = (re.findall(r"\w+|\s+|[^\w\s]", line) for line in (mutant.old, mutant.new))
+    first, both = 0, min(len(old), len(new))
+    while first < both and old[first] == new[first]:
+        first += 1
+    last = 0
+    while last < both - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    windows = {(lo, hi) for lo in range(first + 1) for hi in range(last + 1)}  # words left out at either end
+    for lo, hi in sorted(windows, key=lambda one: sum(one)):
+        was, becomes = ("".join(words[lo : len(words) - hi]).strip() for words in (old, new))
+        if sum(map(str.isalnum, was)) >= LEAST_LETTERS:
+            yield was, becomes
+
+
+def reworded(mutant: Mutant, files: dict[str, Path]) -> tuple[Mutant, Path, int] | None:
+    """Return (mutant of today's line, its file, index of the line) of a change of a line that is worded otherwise."""
+    near = [path for module, path in files.items() if room(module) == mutant.room]
+    lines = [(path, k, line) for path in near for k, line in enumerate(path.read_text().split("\n"))]
+    for old, new in pieces(mutant):
+        hits = [(path, k, line) for path, k, line in lines if line.count(old) == 1]
+        if len(hits) == 1:
+            path, at, line = hits[0]
+            text = line.strip()
+            return replace(mutant, old=text, new=text.replace(old, new)), path, at
+        if hits:  # with fewer words there are no fewer
+            return None
+    return None
+
+
 class Concern:
     """Which files of tests concern which module: by imports, by names, by modules that import it."""
 
@@ -389,17 +424,18 @@ def note(source: str, at: int, mark: Path) -> tuple[int, str] | None:
 def plant(mutant: Mutant, tree: Path, concern: Concern, first: list[str], seconds: int) -> Mutant:
     """Run the tests that concern a mutant in a copy of the product, and note what became of it."""
     found = find(mutant, concern.files)
-    if found is None:
+    place = (mutant, *found) if found else reworded(mutant, concern.files)
+    if place is None:
         mutant.verdict = "gone"
         return mutant
-    path, at = found
+    today, path, at = place
     source = path.read_text()
     module = next(name for name, one in concern.files.items() if one == path)
     mutant.files = list(dict.fromkeys([*first, *concern.choose(module, mutant.function)]))
     mark = tree / "the-line-was-run"
     mark.unlink(missing_ok=True)
     lines, where = source.split("\n"), note(source, at, mark)
-    lines[at] = lines[at].replace(mutant.old, mutant.new)
+    lines[at] = lines[at].replace(today.old, today.new)
     if where is not None:
         lines.insert(*where)
     try:
