@@ -12,7 +12,7 @@ from combinations import some
 from ssvm_backends import ssvm_backends
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta, Topology
-from ssvm_dsl.plugin_api import score_marginals
+from ssvm_dsl.plugin_api import score_labels, score_marginals
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
@@ -205,3 +205,39 @@ def test_huge_products_of_states_are_no_problem():
         solution = opened(name, problem.program, max_iterations=50).solve(Question(problem.theta))
         assert np.isfinite(solution.bound[0])
         assert solution.bound[0] >= solution.score[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_are_those_of_the_labels_on_a_grid(name):
+    problem = grid(20, 20, 4)
+    solution = opened(name, problem.program, max_iterations=100).solve(Question(problem.theta))
+    assert near(solution.score, score_labels(problem.program, problem.theta, solution.labels), 1e-12)
+    assert solution.bound[0] >= solution.score[0] > 0.9 * solution.bound[0]
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
+def test_large_examples_take_the_same_iterations(name, options, monkeypatch):
+    problem = grid(12, 12, 3)
+    for iterations in (1, 9, 10, 30):
+        limits = Limits(iterations=iterations)
+        whole = opened(name, problem.program, tol=0.0, **options).solve(Question(problem.theta, limits=limits))
+        with monkeypatch.context() as patch:
+            patch.setattr("ssvm_backends.dual.session.LARGE", 0.0)
+            patch.setattr("ssvm_backends.dual.session.SLICE", 500.0)
+            patch.setattr("ssvm_backends.dual.driver.SLICE", 500.0)
+            patch.setattr("ssvm_backends.dual.driver.SEARCH_SLICE", 2000)
+            slices = opened(name, problem.program, tol=0.0, **options).solve(Question(problem.theta, limits=limits))
+        assert near(slices.bound, whole.bound, 1e-12)
+        assert slices.stats == whole.stats
+        assert slices.score[0] >= 0.97 * whole.score[0]
+
+
+def test_answers_do_not_depend_on_the_portions(monkeypatch):
+    problem = grid(15, 15, 3)
+    for name, options in VARIANTS:
+        whole = opened(name, problem.program, max_iterations=40, **options).solve(Question(problem.theta))
+        with monkeypatch.context() as patch:
+            patch.setattr("ssvm_backends.dual.session.CALL", 1.0)
+            single = opened(name, problem.program, max_iterations=40, **options).solve(Question(problem.theta))
+        assert near(single.bound, whole.bound, 1e-3)
+        assert single.stats == whole.stats

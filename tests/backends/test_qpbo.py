@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lp_problems import naive_relaxation
 
+from ssvm_backends.cuts import qpbo
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.qpbo import QPBO
 from ssvm_backends.programs.lp import LP
@@ -141,3 +142,17 @@ def test_few_waves_or_many_and_the_search_agree_with_minimum_cuts():
         exact = GraphCut().open(problem.program, {}).solve(Question(problem.theta))
         np.testing.assert_allclose(found.bound, exact.score, rtol=1e-12)
         np.testing.assert_allclose(found.score, exact.score, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_example_has_one_answer_in_every_batch_in_every_order_and_step(seed, monkeypatch):
+    n = [5, 0, 12, 7, 1, 14, 3]
+    problem = multilabel(n, seed, strength=0.4, whole=seed == 2)
+    together = parts(solve(problem), problem, np.arange(len(n)))
+    order = np.array([6, 5, 1, 0, 4, 3, 2])
+    assert parts(solve(problem, examples=order), problem, order) == [together[i] for i in order]
+    for i in range(len(n)):
+        alone = np.array([i])
+        assert parts(solve(problem, examples=alone), problem, alone) == [together[i]]
+    monkeypatch.setattr(qpbo, "BUDGET", 11)
+    assert parts(solve(problem), problem, np.arange(len(n))) == together

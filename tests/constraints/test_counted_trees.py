@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import pytest
 
 from constraints.constraint_cases import group_of, random_constraints, unlinked
+from ssvm_backends.trees import count_sum
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules import with_rules
+from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
@@ -126,3 +130,51 @@ def test_time_limits_leave_labellings_and_no_false_bounds():
     assert late.any()
     assert (solution.primal[late] == Primal.FEASIBLE).all()  # there is always a labelling, and it keeps the budget
     assert not (solution.bound[late] < 0.0).any()  # nan, or what no labelling exceeds
+
+
+def linked(n, card, lower, upper):
+    """One chain of n variables, of which so many may have state 1."""
+    literals = [(v, 1) for v in range(n)]
+    program = unlinked([[card] * n], group_of("count", [[literals]], lower=[lower], upper=[upper]))
+    first = np.arange(n - 1, dtype=np.int32)
+    scope, rows = np.stack([first, first + 1], axis=1), np.zeros(n - 1, np.int32)
+    link = Group.of("link", (card, card), scope, np.array([0, n - 1]), rows, 1, program.var_ptr)
+    return replace(program, groups=(link,)).validate()
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0, 3), (1_197, 2**31 - 1), (1_196, 1_198), (2, 2)])
+def test_tables_of_counts_are_no_larger_than_expected(lower, upper):
+    program = linked(1_200, 3, lower, upper)
+    theta = Theta.of(program, np.random.default_rng(0).normal(size=3_600), [np.random.default_rng(1).normal(size=9)])
+    made = plan(program_need(program), "chain")
+    session = open_plan(made, program)
+    session.solve(Question(theta))  # loads the kernel
+    tracemalloc.start()
+    solution = session.solve(Question(theta))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.0 * made.n_bytes + 1e6
+    found = int((solution.labels == 1).sum())
+    assert lower <= found <= upper
+    through = solve(program, theta, "junction-tree")
+    assert solution.score == pytest.approx(through.score)
+
+
+def test_sums_of_a_long_example_in_slices_are_those_in_one(monkeypatch):
+    monkeypatch.setattr(count_sum, "LONG", 1)
+    monkeypatch.setattr(count_sum, "SLICE", 1.0)
+    made, rng = seeded(RECIPES["tree"][0], 2), np.random.default_rng(2)
+    group = first_of_each(random_constraints(rng, made.program, "count"))
+    program = with_rules(replace(made.program, constraints=(group,)).validate(), registry())
+    session = open_session(program, "tree", {Task.MARGINALS})
+    limits, n_late = Limits(time=1e3), 0
+    for i in range(program.n_examples):
+        question = Question(made.theta, np.array([i]), Task.MARGINALS)
+        whole, sliced = session.solve(question), session.solve(question.replace(limits=limits))
+        np.testing.assert_array_equal(sliced.log_partition, whole.log_partition)
+        np.testing.assert_array_equal(sliced.marginals.node, whole.marginals.node)
+        monkeypatch.setattr(count_sum, "perf_counter", lambda: np.inf)
+        late = session.solve(question.replace(limits=limits))
+        monkeypatch.setattr(count_sum, "perf_counter", perf_counter)
+        n_late += int(late.stop[0] == Stop.TIME)
+    assert n_late > 1  # all but those without variables or without a labelling

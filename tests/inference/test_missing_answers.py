@@ -10,7 +10,7 @@ import pytest
 
 from model_table import STRUCTURES, weighted
 from ssvm_dsl import AtLeast, Custom, Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, complete
-from ssvm_dsl.deadline import pause
+from ssvm_dsl.deadline import Deadline, pause, time_left, within
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError, OptionError, OutOfTime, TimeLimitWarning
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.planning.plans import Candidate, Plan
@@ -248,3 +248,16 @@ def test_marginals_that_time_cuts_short_name_their_examples(monkeypatch):
         svm.predict_marginals(X)
     with pytest.warns(TimeLimitWarning):
         assert svm.predict_marginals(X, on_missing="none") == [None, None]
+
+
+def test_loops_pause_only_where_a_call_has_an_end():
+    pause()
+    assert time_left() == np.inf
+    with within(Deadline(60.0)):
+        pause()
+        with pytest.raises(OutOfTime), within(Deadline(0.0)), within(Deadline(60.0)):
+            pause()
+        with within(Deadline()):
+            assert 0.0 < time_left() <= 60.0
+            pause()
+        pause()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -341,3 +341,25 @@ def test_memory_is_estimated_without_spans():
     assert (compact.n_variables, explicit.n_variables) == (2 * 2000, 6 * 2000)
     assert compact.peak_bytes < 0.5 * explicit.peak_bytes
     assert "spans(y)" in str(compact)
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_features_in_slices_are_those_that_are_stored(explicit, monkeypatch):
+    monkeypatch.setattr("ssvm_dsl.scores.rows.PART_SCORES", 12)  # three spans at a time
+    X, Y = data(9, n=5)
+    rng, mu, found = np.random.default_rng(2), None, []
+    with spans_as_variables() if explicit else nullcontext():
+        grounded = [ground(model, X, Y) for model in (Sliced, Stored)]
+    sliced = next(one for one in grounded[0].parameters.maps if one.name == "look")
+    assert not isinstance(sliced.features, np.ndarray)
+    w, some = weights(grounded[1]), np.array([3, 0])
+    for one in grounded:
+        theta = one.parameters.scores(w, some)
+        if mu is None:
+            tables = [rng.normal(size=table.shape) for table in theta.tables]
+            mu = Theta.of(one.program, rng.normal(size=len(theta.node)), tables)
+        truth = one.parameters.accumulate(one.truth, np.arange(5.0), np.zeros(len(w)))
+        adjoint = one.parameters.adjoint(mu, examples=some)
+        found.append([theta.node, theta.pool, truth, adjoint, one.parameters.dot(w, one.truth)])
+    for mine, yours in zip(*found):
+        np.testing.assert_allclose(mine, yours, atol=1e-9)

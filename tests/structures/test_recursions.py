@@ -22,7 +22,7 @@ from ssvm_backends.graphs.recursions import (
     step_at,
     take,
 )
-from ssvm_dsl.kernels import njit
+from ssvm_dsl.kernels import exp_all, njit
 
 
 @njit
@@ -118,3 +118,10 @@ def test_lists_of_rows_agree_with_their_definition(each):
     list_rows(lists, out, sources, scores)
     both = np.concatenate([terms, terms - 0.3], axis=1)
     np.testing.assert_allclose(lists.value[out:], -np.sort(-both, axis=1)[:, :3])
+
+
+def test_exponentials_of_many_numbers_are_those_of_the_library():
+    given = np.concatenate([np.linspace(-707.0, 2.0, 4001), [-np.inf, -1e300, -708.5, 0.0, -1e-300]])
+    found = given.copy()
+    exp_all(found, len(found))
+    np.testing.assert_allclose(found, np.where(given > -708.0, np.exp(given), 0.0), rtol=1e-15)

@@ -10,6 +10,7 @@ from scipy import sparse
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, grid
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_trainers.planes.joint_steps import KeptRows, climb
+from ssvm_trainers.planes.store import MOST_WEIGHTS
 
 
 def best_over_rows(objective, share, rows):
@@ -109,3 +110,22 @@ def test_few_weights_and_large_examples_take_few_passes(model, data, settings):
     settings = {"risk": settings.get("risk", "margin"), "trainer": "bundle"}
     other = StructuredSVM(model, C=10.0, tol=1e-3, random_state=0, **settings).fit(*data)
     assert report.primal == pytest.approx(other.report_.primal, rel=2e-3)
+
+
+class Wide(Line):
+    x = Input(Line.T, 150)
+    unary = Factor(Line.y, features=x)
+
+
+@pytest.mark.parametrize("model", [Line, Wide])
+def test_joint_steps_take_no_more_operations_than_the_rest(model):
+    """With few weights, and with more where examples are long enough to keep planes as vectors."""
+    X, Y = lines(20, length=20)
+    if model is Wide:
+        X = [np.concatenate([x, np.sin(x @ np.arange(3.0 * 147).reshape(3, 147))], axis=1) for x in X]
+    svm = StructuredSVM(model, C=1.0, tol=1e-2, random_state=0).fit(X, Y)
+    report = svm.report_
+    assert (report.n_weights > MOST_WEIGHTS) == (model is Wide)
+    shares = [event.extra["joint_share"] for event in report.history if "joint_share" in event.extra]
+    assert report.converged
+    assert 0.0 < shares[-1] <= 0.55

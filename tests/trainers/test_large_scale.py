@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import small
-from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, chain
+from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_dsl.testing import training_problem
 from ssvm_trainers.planes.bcfw import BCFW
@@ -62,3 +63,27 @@ def test_the_dual_value_kept_on_the_way_is_that_of_the_planes(name):
             else:
                 assert afresh == pytest.approx(kept, rel=1e-8, abs=1e-10)
     assert estimates
+
+
+class Bags(Model):
+    """Sparse columns, of which few are seen."""
+
+    x = Input(400, sparse=True)
+    y = Label(3)
+    score = Factor(y, features=x)
+    loss = Hamming(y)
+
+
+def test_weights_of_columns_that_no_example_has_are_zero_and_the_rest_optimal():
+    r = np.random.default_rng(0)
+    seen = r.permutation(400)[:60]
+    rows = np.zeros((40, 400))
+    rows[:, seen] = r.random((40, 60)) * (r.random((40, 60)) < 0.2)
+    X, Y = [sp.csr_matrix(one) for one in rows], r.integers(3, size=40).tolist()
+    fit = StructuredSVM(Bags, risk="log", trainer="lbfgs", C=3.0, tol=1e-9).fit(X, Y)
+    same = StructuredSVM(Bags, risk="log", trainer="bundle", C=3.0, tol=1e-7, max_passes=2000).fit(X, Y)
+    assert fit.report_.certified
+    assert fit.report_.primal == pytest.approx(same.report_.primal, rel=1e-6)
+    unseen = ~rows.any(axis=0)
+    assert not fit.coef_.reshape(400, 3)[unseen].any()  # the weights of a column lie together
+    assert fit.coef_.any()

@@ -19,7 +19,7 @@ from ssvm_dsl import StructuredSVM
 from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import OptionError, TimeLimitWarning
 from ssvm_dsl.learning.driver import interrupts
-from ssvm_dsl.loading import LoadingTime, loading_time
+from ssvm_dsl.loading import LoadingTime, loading, loading_time
 from toy_backends import registered
 
 DATA = Case(Word, n=8, C=2.0).make(0)
@@ -212,3 +212,17 @@ def test_ctrl_c_from_outside(call, presses, told):
     assert out.strip() == told, err
     assert run.returncode == 0
     assert ("interrupted after" in err) == (call != SEARCH)
+
+
+def test_the_clock_stands_still_while_a_library_is_imported(monkeypatch):
+    now = [0.0]
+    for name in ("ssvm_dsl.deadline", "ssvm_dsl.loading"):
+        monkeypatch.setattr(sys.modules[name], "perf_counter", lambda: now[0])
+    deadline = Deadline(100.0)
+    now[0] += 2.0
+    with loading():
+        now[0] += 5.0
+    now[0] += 1.0
+    # Both are differences of sums that go on through the whole process, so that they are rounded by what came before.
+    assert deadline.loaded == pytest.approx(5.0)
+    assert deadline.spent == pytest.approx(3.0)

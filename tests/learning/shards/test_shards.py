@@ -28,7 +28,9 @@ from ssvm_dsl import (
     cross,
 )
 from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
-from ssvm_dsl.learning.shards.parts import DataPart
+from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
+from ssvm_dsl.learning.shards.fit import Strength, open_executor, shard_problem
+from ssvm_dsl.learning.shards.parts import DataPart, parts_of
 from ssvm_dsl.learning.shards.recipe import TrainingShard
 from ssvm_dsl.plugin_api import TrainingEvent, travelling
 from ssvm_executors import processes
@@ -362,3 +364,20 @@ def test_a_process_keeps_a_large_shard():
         assert len({executor.run(process_of, [(0, ())])[0] for _ in range(4)}) == 1
     finally:
         executor.close()
+
+
+def test_a_bound_without_answers_is_above_the_objective_anywhere():
+    X, Y = tagged()
+    weight, strength = np.linspace(0.0, 2.0, len(X)), Strength(1.0, 0.05, None)
+    for asked in ({"trainer": "bundle", "power": 2.0}, {"trainer": "bundle"}, {"trainer": "lbfgs", "risk": "log"}):
+        svm = StructuredSVM(Tagger, lam=0.05, **asked)
+
+        def problem(svm=svm):
+            executor = open_executor("stream", {"shards": 3, "open": 3})
+            return shard_problem(executor, parts_of(X, Y, weight, 3), worker_of(svm), Tagger.declaration, strength)[0]
+
+        whole, unread = problem(), problem()
+        unread.complete = False  # as where time was up before all parts were read
+        for scale in (0.0, 0.01, 1.0):
+            w = scale * np.abs(np.random.default_rng(4).normal(size=whole.dim))
+            assert whole.value(w)[0] <= unread.evaluation_in_time(w).upper < np.inf

@@ -344,3 +344,18 @@ def test_no_pair_at_all():
     assert svm.weights_["emit"].shape == (2, 3)
     assert svm.weights_["emit"].nnz == 0
     assert svm.predict([csr_array(np.ones((2, 3)))])[0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("trainer", ["bcfw", "subgradient", "perceptron", "smo", "bundle"])
+def test_a_fit_in_pieces_is_the_fit_in_one(trainer, tmp_path):
+    def kill(event):
+        if event.iteration == 2:
+            raise Killed
+
+    settings = {"trainer": trainer, "max_passes": 21, "tol": 1e-9}
+    whole, file = fit(SEEN, **settings), str(tmp_path / "fit.ckpt")
+    with pytest.raises(Killed):
+        fit(SEEN, **settings, checkpoint=file, checkpoint_seconds=0.0, callbacks=[kill])
+    again = fit(SEEN, **settings, checkpoint=file)
+    np.testing.assert_array_equal(again.coef_, whole.coef_)
+    assert (again.report_.primal, again.report_.dual) == (whole.report_.primal, whole.report_.dual)
