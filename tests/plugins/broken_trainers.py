@@ -1,6 +1,6 @@
 """A trainer that keeps its promises, and ones that break one each, for the conformance kit."""
 
-from itertools import count
+from itertools import count, islice
 from os import urandom
 
 import numpy as np
@@ -100,6 +100,22 @@ class Deaf(Honest):
             except Exception:
                 continue
             yield Iterate(np.zeros(problem.dim), t, primal, upper)
+
+
+class Endless(Honest):
+    """Asks once, and makes the same iterate from then on, whether or not time is up."""
+
+    def iterates(self, problem):
+        primal, upper, _ = problem.evaluate(np.zeros(problem.dim))
+        for t in count(1):
+            yield Iterate(np.zeros(problem.dim), t, primal, upper)
+
+
+class Brief(Honest):
+    """Makes three iterates, the first of which alone takes time."""
+
+    def iterates(self, problem):
+        return islice(Endless.iterates(self, problem), 3)
 
 
 class Overwriting(Honest):

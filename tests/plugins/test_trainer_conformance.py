@@ -53,6 +53,13 @@ def test_a_trainer_that_ignores_limits_is_found_and_ended(monkeypatch):
     assert "OutOfTime" in str(report)
 
 
+def test_a_trainer_that_ends_in_time_asks_for_the_time_or_ends_by_itself():
+    endless, brief = (check_trainer(spec(kind.lower(), kind), only=["limits"]) for kind in ("Endless", "Brief"))
+    assert endless.failed == ["limits"]
+    assert "it makes 20 iterates when time is up" in str(endless)
+    assert brief.ok, str(brief)
+
+
 def test_what_cannot_be_made_or_is_not_known():
     report = check_trainer(TrainerSpec("lost", "broken_trainers:Gone"))
     assert report.failed == ["loads"]
