@@ -112,6 +112,7 @@ _PROGRAMS = (
             guarantee=Guarantee.EXACT,
             max_arity=16,
             score_atol=1e-8,
+            searches=True,
         ),
     ),
     BackendSpec(
@@ -132,6 +133,7 @@ _PROGRAMS = (
             by_rows=True,
             warm=Warm.LABELS,
             score_atol=1e-6,
+            searches=True,
         ),
     ),
     BackendSpec(
@@ -281,6 +283,7 @@ _MIXED = (
             warm=Warm.STATE,
             constrained_abilities=frozenset({Ability.MESSAGES}),
             score_atol=1e-6,
+            searches=True,
         ),
     ),
 )
@@ -430,7 +433,7 @@ _STRUCTURES = (
         requires=("ortools.sat.python.cp_model",),
         install_hint="pip install ortools",
         options=(_WORKERS,),
-        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"circuit"})),
+        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"circuit"}), searches=True),
     ),
     BackendSpec(
         "relations",
@@ -453,6 +456,7 @@ _STRUCTURES = (
             _STRUCTURE,
             constraint_kinds=frozenset({"equivalence", "linear-order", "transitive", "acyclic"}),
             warm=Warm.STATE,
+            searches=True,
         ),
     ),
     BackendSpec(

@@ -304,6 +304,9 @@ class Caps:
     score_atol : float
         Accuracy of its scores and bounds, relative to the size of what scores are sums of
         (:class:`~ssvm_dsl.ir.analysis.tolerance.Terms`).
+    searches : bool
+        Whether its time depends on the scores and may be exponential (branch and bound, integer programs): the cost
+        that ``check`` tells is then a guess, and no limit of what an answer takes.
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})
@@ -321,6 +324,7 @@ class Caps:
     deterministic: bool = True
     thread_safe: bool = True
     score_atol: float = 1e-9
+    searches: bool = False
 
     def refusals(self, need: Need) -> list[str]:
         """Return the reasons why these capabilities do not cover a need; empty when they do."""

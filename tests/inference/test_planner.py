@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from model_table import picture
+from ssvm_dsl import ground
 from ssvm_dsl.errors import NoBackendError, OptionError, PluginError, TooLargeError
-from ssvm_dsl.inference.planning.planner import plan, tasks_for_training
+from ssvm_dsl.inference.planning.planner import plan, plan_program, tasks_for_training
 from ssvm_dsl.inference.planning.plans import Plan, consider
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Caps, CountTables, Guarantee, Need, Question, Task, Topology
@@ -110,6 +112,36 @@ def test_where_bounds_are_asked_for_exact_answers_that_take_little_longer_are_ta
     assert made.backend == taken
     assert ("than the bounds of bounds" in made.reason) is (taken == "exact")
     assert plan(replace(need, guarantee=Guarantee.HEURISTIC), plugins=known).backend == "bounds"
+
+
+@pytest.mark.parametrize(
+    ("search", "bounds", "taken"),
+    [(3.0, 1.0, "bounds"), (1.0, 3.0, "bounds"), (1.0, 5.0, "search"), (5.0, 1.0, "bounds")],
+)
+def test_where_bounds_are_enough_no_search_that_may_not_end_is_taken(search, bounds, taken):
+    class Search(Cheap):
+        COST = 1e-9 * search
+
+    class Bounds(Cheap):
+        COST = 1e-9 * bounds
+
+    globals().update(Search=Search, Bounds=Bounds)
+    searching, bounding = replace(EXACT, searches=True), replace(EXACT, guarantee=Guarantee.BOUND)
+    known = known_with(spec(Search, caps=searching), spec(Bounds, caps=bounding))
+    need = replace(SMALL, topology=Topology.LOOPY, max_arity=2)
+    made = plan(replace(need, guarantee=Guarantee.BOUND), plugins=known)
+    assert made.backend == taken
+    assert ("than the search of search" in made.reason) is (search < bounds and taken == "bounds")
+    assert plan(replace(need, guarantee=Guarantee.EXACT), plugins=known).backend == "search"
+
+
+@pytest.mark.parametrize(("n", "card", "exact"), [(3, 2, True), (6, 3, True), (20, 8, False), (50, 8, False)])
+def test_with_bounds_small_grids_have_exact_answers_and_large_ones_an_end(n, card, exact):
+    program = ground(picture(1, card), [np.zeros((n, n, 1))]).program
+    made = plan_program(program, program_need(program, frozenset({Task.MAP}), Guarantee.BOUND))
+    caps = registry().find(BackendSpec, made.backend).caps
+    assert not caps.searches
+    assert (caps.guarantee is Guarantee.EXACT) is exact
 
 
 def test_equal_costs_are_decided_by_name():

@@ -149,13 +149,18 @@ class MoveSession(ExampleGraphSession):
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        wanted = self.options.get("bound", "none")
-        clock = None if wanted != "dual" else Clock.start(question.limits)
+        wanted, clock = self.options.get("bound", "none"), Clock.start(question.limits)
         solution = super().solve(question)
-        there = solution.primal == Primal.FEASIBLE
-        if wanted != "none" and not (solution.stop == Stop.INTERRUPTED).any():
-            known = self._by_factor(question, solution) if clock is None else self._by_messages(question, clock)
-            solution.bound = np.fmin(solution.bound, np.maximum(known, solution.score))
+        there, known = solution.primal == Primal.FEASIBLE, np.full(len(solution.stop), np.nan)
+        if wanted == "factor":
+            known = self._by_factor(question, solution)
+        elif wanted == "dual" and (solution.stop == Stop.INTERRUPTED).any():
+            solution.stop[solution.stop == Stop.FINISHED] = Stop.INTERRUPTED
+        elif wanted == "dual":
+            relaxed = self._by_messages(question, clock)
+            known, cut_short = relaxed.bound, np.isin(relaxed.stop, (Stop.TIME, Stop.INTERRUPTED))
+            solution.stop = np.where(cut_short, relaxed.stop, solution.stop)
+        solution.bound = np.fmin(solution.bound, np.maximum(known, solution.score))
         solution.warm = labels_by_example(self.program, question.ids(self.program), solution.labels, there)
         return solution
 
@@ -170,8 +175,8 @@ class MoveSession(ExampleGraphSession):
         with np.errstate(invalid="ignore"):
             return np.where(ended, origin - (origin - solution.score) / factor, np.nan)
 
-    def _by_messages(self, question: Question, clock: Clock) -> F64:
-        """Return the bounds by message passing (TRW-S), in the remaining time."""
+    def _by_messages(self, question: Question, clock: Clock) -> Solution:
+        """Return the bounds by message passing (TRW-S), in the remaining time, and why it ended."""
         from ssvm_backends.dual.trws import TRWSSession
 
         if self._messages is None:
@@ -179,7 +184,7 @@ class MoveSession(ExampleGraphSession):
         limits = replace(
             question.limits, time=None if clock.end == np.inf else clock.left, iterations=None, progress=None
         )
-        return self._messages.solve(question.replace(warm=None, limits=limits)).bound
+        return self._messages.solve(question.replace(warm=None, limits=limits))
 
     def solve_one(self, call: GraphCall, place: int, clock: Clock, start: I32 | None) -> ExampleAnswer:
         """Return the answer for one example."""

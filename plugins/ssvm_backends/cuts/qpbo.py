@@ -140,12 +140,21 @@ class RoofSession(GraphSession):
         call.labels = labels = np.where(is_open, alone, decided).astype(np.int32)
         if self.options["rest"] == "none":
             call.there &= n_open == 0
-        for k, i in enumerate(np.flatnonzero(call.there & (n_open > 0)).tolist()):
-            if k > 0 and call.clock.over:
-                break
-            mine, pairs = slice(ptr[i], ptr[i + 1]), self.options["rest"] == "pairs"
-            here = int(reduced.ids[i])
-            improve_within(instance.graph, instance.node, instance.pool, here, labels[mine], call.clock, pairs)
+        improved, why, pairs = 0, Stop.TIME, self.options["rest"] == "pairs"
+        with_open = np.flatnonzero(call.there & (n_open > 0))
+        try:
+            for i in with_open.tolist():
+                if improved > 0 and call.clock.over:
+                    break
+                mine, here = slice(ptr[i], ptr[i + 1]), int(reduced.ids[i])
+                if not improve_within(
+                    instance.graph, instance.node, instance.pool, here, labels[mine], call.clock, pairs
+                ):
+                    break
+                improved += 1
+        except KeyboardInterrupt:
+            why = Stop.INTERRUPTED
+        call.stop[with_open[improved:]] = why
         labels[~is_open] = decided[~is_open]
         call.stats |= {"decided": int((~is_open).sum()), "variables": len(is_open)}
         return call.solution()

@@ -6,7 +6,7 @@ import numpy as np
 
 from ssvm_backends.decomposition.parts import DualSubproblem
 from ssvm_backends.graphs.graph import Graph, top_states
-from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Theta, pointers, positions
+from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Stop, Theta, pointers, positions
 from ssvm_dsl.plugin_api import Clock, score_labels
 
 #: Seconds that an oracle gets however little is left.
@@ -115,6 +115,11 @@ class Incumbents:
             A number for each state, ``-inf`` where it is ruled out.
         others : ndarray of int32, shape (V,)
             The labels of the variables that a part does not have.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            An oracle was interrupted; what it has found was offered.
         """
         where, better = positions(self.program.var_ptr, ids), np.zeros(len(ids), dtype=bool)
         labels = others[where]
@@ -122,8 +127,11 @@ class Incumbents:
             member = np.repeat(part.member, self.program.card)
             theta = part.bare_theta(self.theta, np.where(member, worth, 0.0))
             question = Question(theta, ids, limits=oracle_limits(self.clock))
-            labels = np.where(part.member[where], part.session.solve(question).labels, labels)
+            found = part.session.solve(question)
+            labels = np.where(part.member[where], found.labels, labels)
             better |= self.offer(ids, labels)
+            if (found.stop == Stop.INTERRUPTED).any():
+                raise KeyboardInterrupt
         return better
 
     def improve(self, ids: I64) -> None:

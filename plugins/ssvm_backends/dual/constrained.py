@@ -97,6 +97,7 @@ class ConstrainedRun:
         self.parts: list[ExampleRange] = []
         self.histories: list[History] = []  # of each part
         self.seen = np.zeros(n, dtype=np.int64)  # at which iteration a labelling was looked for
+        self.improved = np.zeros(n, dtype=bool)  # whether nothing more is tried for its labelling
 
     def entry_places(self, session: ConstrainedSession) -> I64:
         """Return where the messages of rows are among those that are kept."""
@@ -215,7 +216,7 @@ class ConstrainedSession:
         most = most if limits.iterations is None else min(most, limits.iterations)
         message_ptr = message_pointers(run.reduced.instance.graph, run.reduced.ids)
         chunks, at = list(run.chunks()), 0
-        stop, until, longest = Stop.ITERATIONS, PHASE, 0.0
+        until, longest = PHASE, 0.0
         try:
             for lo, hi, _ in chunks:
                 part = ExampleRange(lo, hi, run.reduced, message_ptr, run.messages, run.progress, run.question.task)
@@ -227,17 +228,29 @@ class ConstrainedSession:
                     while not part.progress.done.all() and part.reached < min(until, most):
                         if run.clock.over or run.clock.left < longest:
                             self._improve(run, best)
-                            return Stop.TIME
+                            return self._cut_short(run, best, Stop.TIME)
                         n, begin = min(max(int(CALL / work), 1), min(until, most) - part.reached), perf_counter()
                         self._iterate(run, part, history, n)
                         longest = max(longest, perf_counter() - begin)
                 at, until = min(until, most), 2 * until
                 self._improve(run, best)
+                if not run.clock.over:
+                    run.improved = run.progress.done.copy()
+            if best is not None:
+                self._last_resort(run, best)
         except KeyboardInterrupt:
-            return Stop.INTERRUPTED
+            return self._cut_short(run, best, Stop.INTERRUPTED)
+        return self._cut_short(run, best, Stop.TIME) if run.clock.over else Stop.ITERATIONS
+
+    def _cut_short(self, run: ConstrainedRun, best: Incumbents | None, why: Stop) -> Stop:
+        """Take back that examples are done whose labellings might still have become better; return why they ended."""
+        progress = run.progress
         if best is not None:
-            self._last_resort(run, best)
-        return stop
+            score, bound = best.score[run.ids], progress.bound + run.const
+            with np.errstate(invalid="ignore"):
+                met = (progress.bound == -np.inf) | run.terms.closed(score, bound)
+            progress.done[:] &= met | (run.improved & (score > -np.inf))
+        return why
 
     def _iterate(self, run: ConstrainedRun, part: ExampleRange, history: History, n: int) -> None:
         from ssvm_backends.dual.admm.constrained_steps import RowTask, constrained_ad3
@@ -291,6 +304,8 @@ class ConstrainedSession:
         limits = Limits(time=None if run.clock.end == np.inf else max(run.clock.left, 1e-3))
         solution = part.session.solve(Question(part.bare_theta(best.theta, worth), run.ids[without], limits=limits))
         best.offer(run.ids[without], solution.labels)
+        if (solution.stop == Stop.INTERRUPTED).any():
+            raise KeyboardInterrupt
         best.improve(run.ids[without])
         progress.score[:] = best.score[run.ids] - run.const
         impossible = without[solution.primal == Primal.INFEASIBLE]

@@ -101,15 +101,17 @@ class CycleSession(ExampleSession):
     def solve(self, question: Question) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
         clock, limits = Clock.start(question.limits), question.limits
-        if not self._pays(question):
-            return self.relaxation.solve(question)
-        shorter = limits if limits.time is None else replace(limits, time=FIRST * limits.time)
+        pays = self._pays(question)
+        shorter = replace(limits, time=FIRST * limits.time) if pays and limits.time is not None else limits
         relaxed = self.relaxation.solve(question.replace(limits=shorter))
-        if clock.over or (relaxed.stop == Stop.INTERRUPTED).any():
-            return relaxed
+        if (relaxed.stop == Stop.INTERRUPTED).any():
+            return self._cut_short(relaxed, Stop.INTERRUPTED)
+        if not pays or clock.over:
+            return self._cut_short(relaxed, Stop.TIME)
         left = limits if limits.time is None else replace(limits, time=clock.left)
         solution = super().solve(question.replace(limits=left, warm=self._starts(question, relaxed)))
         self._fill_in(question, solution, relaxed)
+        self._cut_short(solution, Stop.TIME, relaxed.stop == Stop.TIME)  # other messages may come to rest lower
         solution.warm = relaxed.warm
         solution.stats["iterations"] = solution.stats.get("iterations", 0) + relaxed.stats["iterations"]
         return solution
@@ -122,6 +124,12 @@ class CycleSession(ExampleSession):
         edges = sum(group.shapes.counts[ids] for group in self.program.groups)
         each = (1.0 - FIRST) * question.limits.time / max(len(ids), 1)
         return bool((EDGE_SECONDS * np.asarray(edges) < each).any())
+
+    def _cut_short(self, solution: Solution, why: Stop, where: Any = True) -> Solution:
+        """Say of examples that have a gap that they were cut short: without an end bounds might have become lower."""
+        gap_left = solution.bound > solution.score + float(self.options["tol"])
+        solution.stop[(solution.stop == Stop.FINISHED) & gap_left & where] = why
+        return solution
 
     def _starts(self, question: Question, relaxed: Solution) -> dict[int, CycleStart]:
         """Return the results of each example so far."""

@@ -81,7 +81,8 @@ class MaxProductSession(HeuristicSession):
 _SETTLED = 1e-7
 
 
-#: State of a search: the example, its sweep (-1: local search), factors done in this sweep; the largest change and the
+#: State of a search: the example, its sweep (-1: local search after messages have
+#: settled, -2: after the last sweep), factors done in this sweep; the largest change and the
 #: largest message of the sweep.
 SWEEP_STATE = np.dtype(
     [
@@ -152,7 +153,7 @@ def bp_steps(batch: SearchBatch, sweeps: Sweeps, budget: int) -> None:
         if at.sweep < 0:
             if not local_search(g, node, pool, e, best, z.stale[: 2 * (hi - lo)], np.bool_(True), budget):
                 return
-            score[i] = score_of(g, node, pool, e, best)
+            score[i], batch.stop[i] = score_of(g, node, pool, e, best), -1 - at.sweep
             at.example, at.sweep = i + 1, 0
             left -= g.state_ptr[hi] - g.state_ptr[lo]
             continue
@@ -177,10 +178,12 @@ def bp_steps(batch: SearchBatch, sweeps: Sweeps, budget: int) -> None:
         settled = at.change <= _SETTLED * at.largest and (z.most > 0 or n_factors == 0)
         at.sweep, at.factors = at.sweep + 1, 0
         if settled or at.sweep >= z.most:
-            batch.stop[i] = 0 if settled else 1  # changes are zeros, too, where there was nothing to send
-            z.stale[: 2 * (hi - lo)] = True
-            at.sweep = -1 if z.polish else 0
-            at.example = i if z.polish else i + 1
+            stop = 0 if settled else 1  # changes are zeros, too, where there was nothing to send
+            if z.polish:
+                z.stale[: 2 * (hi - lo)] = True
+                at.sweep = -1 - stop
+            else:
+                batch.stop[i], at.example, at.sweep = stop, i + 1, 0
 
 
 @njit(cache=True, nogil=True)

@@ -105,8 +105,8 @@ def improve(graph: Graph, node: F64, pool: F64, ids: I64, labels: I32) -> F64:
 
 def improve_within(
     graph: Graph, node: F64, pool: F64, example: int, labels: I32, clock: Clock, pairs: bool = True
-) -> None:
-    """Improve one example's labelling in place until nothing helps or time is up.
+) -> bool:
+    """Improve one example's labelling in place until nothing helps or time is up; return whether nothing helps.
 
     Parameters
     ----------
@@ -115,8 +115,10 @@ def improve_within(
     clock : Clock
     """
     stale = np.ones(2 * len(labels), np.bool_)
-    while not local_search(graph, node, pool, example, labels, stale, pairs, LOOK_PART) and not clock.over:
-        pass
+    while not local_search(graph, node, pool, example, labels, stale, pairs, LOOK_PART):
+        if clock.over:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -146,7 +146,10 @@ class ILPSession(PolytopeSession):
         if answer.stop is Stop.FINISHED and answer.labels is not None:
             lost = max(0.0, priced.top - answer.score)
             if answer.bound - answer.score > RELATIVE * lost + 2.0 * priced.rounding(lost):
-                again = solver(priced, clock, answer.labels)
+                try:
+                    again = solver(priced, clock, answer.labels)
+                except OutOfTime:
+                    return replace(answer, stop=Stop.TIME)
                 answer = replace(again, bound=min(again.bound, answer.bound))
         return answer
 

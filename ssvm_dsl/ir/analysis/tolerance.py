@@ -135,7 +135,7 @@ class Terms:
             gap = bound - score + 2.0 * self.roundoff
             enough = np.maximum(RELATIVE * self.spread, TINY)
             near = np.where(self.whole, gap < 1.0, (gap <= enough) & np.isfinite(gap))
-            return np.asarray(near | ((self.spread == 0.0) & (bound >= score)))
+            return np.asarray(near | ((self.spread == 0.0) & (score > -np.inf) & (bound >= score)))
 
     def outwards(self, bound: F64, score: F64, labelled: bool) -> F64:
         """Return upper bounds that are right whatever rounding did to those given, which are right up to roundoff.

@@ -17,6 +17,7 @@ def ssvm_backends() -> Iterable[BackendSpec]:
         max_arity=64,
         guarantee=Guarantee.EXACT,
         warm=Warm.LABELS,
+        searches=True,
     )
     return [
         BackendSpec(
