@@ -1,4 +1,4 @@
-"""Former names of modules whose classes pickles of models name: importing one finds its classes where they are now."""
+"""Former names of modules, as pickles of models hold them: importing one returns the classes from their new modules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-#: Where the classes of a module are that there is no more.
+#: The new module of the classes of each module that was removed.
 MOVED = {
     "ssvm_dsl.compiler.structure": "ssvm_dsl.compiler.prepared",
     "ssvm_dsl.ir.messages": "ssvm_dsl.ir.solution",
@@ -47,5 +47,5 @@ class MovedModules:
 
 
 def find_moved_modules() -> None:
-    """Let Python find modules by their former names, after it has asked everything else."""
+    """Let Python find removed modules by their former names, after all its other ways of finding modules."""
     sys.meta_path.append(MovedModules)

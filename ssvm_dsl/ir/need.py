@@ -306,7 +306,7 @@ class Caps:
         (:class:`~ssvm_dsl.ir.analysis.tolerance.Terms`).
     searches : bool
         Whether its time depends on the scores and may be exponential (branch and bound, integer programs): the cost
-        that ``check`` tells is then a guess, and no limit of what an answer takes.
+        that ``check`` tells is then a guess, not an upper limit.
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})

@@ -36,9 +36,9 @@ AUXILIARY = 2
 
 
 def take_fields(made: Group | Program, state: Mapping[str, Any]) -> None:
-    """Set the fields of a group or program from a pickle; what follows from them is worked out again.
+    """Set the fields of a group or program from a pickle, and derive the other attributes again.
 
-    Pickles hold what was worked out by the version that made them, which other versions may keep in another way.
+    A pickle also holds attributes derived by the version that wrote it; other versions may define these differently.
     """
     vars(made).update({each.name: state[each.name] for each in fields(made) if each.init})
     made.__post_init__()

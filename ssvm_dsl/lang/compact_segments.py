@@ -30,9 +30,6 @@ from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)
 
-#: Targets of the class of a position, of successive segments, and of where segments begin.
-_TARGETS = ("each", "indicator", "at", "chain", "starts", "pairs")
-
 
 def compact_label(symbols: tuple[Symbol, ...]) -> Label | None:
     """Return the label of segments whose spans need no variables; ``None`` where there is none.

@@ -110,11 +110,3 @@ def interruptible():
             timer.join()
         gc.enable()
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def interrupted_after(seconds):
-    """Send Ctrl-C after a while: for what begins at once; see :func:`interruptible` for what takes time to begin."""
-    with interruptible() as press:
-        press(seconds=seconds)
-        yield

@@ -131,7 +131,6 @@ def mistakes(*symbols, **named):
 T = Dim()
 Y = Label(T, "ab")
 X = Input(T, 2)
-LOOKUP = Edges(Dim(), over=T)
 
 
 @pytest.mark.parametrize(

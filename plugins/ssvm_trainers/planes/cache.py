@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Where the new planes of visits come from: an oracle, the caller; or there are none; or planes are added up only.
 ASKED, GIVEN, KEPT, SUMMED = range(4)
 
-#: A number that no iteration reaches: all planes are older, and the time to keep them never ends.
+#: The number of an iteration that is never reached: every plane is older than it.
 LAST_ITERATION = 2**30
 
 

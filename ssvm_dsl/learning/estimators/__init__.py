@@ -1,6 +1,6 @@
 """What users fit: the scikit-learn estimators, their parameters, weights and saved files.
 
-Function by function, ``svm.predict(X)`` of a chain, where a fit or a call before has met its shape::
+The functions that ``svm.predict(X)`` calls, for a chain of a length that an earlier fit or prediction has prepared::
 
     StructuredSVM.predict                       svm
       StructuredEstimator._answers              structured
@@ -17,7 +17,7 @@ Function by function, ``svm.predict(X)`` of a chain, where a fit or a call befor
         labellings                              learning.answers
           Layout.decode                         compiler.layout: labels as users write them
 
-and ``svm.fit(X, Y)``, with the trainer ``bcfw``::
+and those of ``svm.fit(X, Y)``, with the trainer ``bcfw``::
 
     StructuredSVM.fit                           svm
       fit                                       fitting.fit

@@ -282,7 +282,7 @@ class StructuredEstimator(Estimator):
         """
         deadline = NO_LIMIT if request.time_limit is None else Deadline.of(request.time_limit)
         check_choice(request.on_missing, ON_MISSING, "on_missing")
-        fitted = self.fitted_  # before a fit, __getattr__ says that there is none
+        fitted = self.fitted_  # before a fit, __getattr__ raises the error for it
         announce_compiling()
         X, request = self._as_asked(X, request)
         examples = self._examples(X)
@@ -295,13 +295,11 @@ class StructuredEstimator(Estimator):
             for lo in range(0, n, size):
                 hi = min(lo + size, n)
                 with within(deadline) if limited else nullcontext():
-                    grounded = self._ground(
-                        examples[lo:hi], None if truth is None else truth[lo:hi], fitted.learnt, first=lo, whole=True,
+                    grounded = self._ground_as_fitted(
+                        examples[lo:hi], None if truth is None else truth[lo:hi], first=lo,
                         given=None if given is None else given[lo:hi], in_time=True, unseen=request.unseen,
                     )  # fmt: skip
                     parameters, program = grounded.parameters, grounded.program
-                    if parameters.blocks != fitted.blocks:
-                        raise self._of_others()
                     ask = self._ask(task, lo)
                     session = open_session(program, ask, parameters, grounded.kept)
                 if grounded.n_uncomputed:
@@ -543,7 +541,7 @@ class StructuredEstimator(Estimator):
         NoBackendError
             No backend can answer.
         """
-        grounded = self._laid_over(self._examples(X)[:CHUNK])
+        grounded = self._ground_as_fitted(self._examples(X)[:CHUNK])
         return open_session(grounded.program, self._ask(Task.MAP), grounded.parameters, grounded.kept).plan
 
     def best_score(self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None) -> F64:
@@ -592,10 +590,6 @@ class StructuredEstimator(Estimator):
         """Return examples, and what is asked of them, where users may write both in more ways."""
         return X, request
 
-    def _of_others(self) -> OptionError:
-        """Return the error for data whose weights are not the fitted ones."""
-        return OptionError("the weights are those of another model, or of other learnt features; fit again")
-
     def _examples(self, X: Any) -> Sequence[Any]:
         """Return X if it is a list of examples, or a sparse matrix with a row for each."""
         return check_sequence(X, "X", self.model.declaration)
@@ -631,11 +625,17 @@ class StructuredEstimator(Estimator):
         if names:
             raise ValueError(f"{type(self).__name__} keeps none")
 
-    def _laid_over(self, examples: Any, labels: Any = None) -> Grounded:
-        """Return the model laid over examples for its weights."""
-        grounded = self._ground(examples, labels, self.fitted_.learnt, whole=True)
+    def _ground_as_fitted(self, examples: Any, labels: Any = None, whole: bool = True, **options: Any) -> Grounded:
+        """Return the model grounded on examples, for the weights that were learnt; options of :func:`ground`.
+
+        Raises
+        ------
+        OptionError
+            The examples have other weights.
+        """
+        grounded = self._ground(examples, labels, self.fitted_.learnt, whole=whole, **options)
         if grounded.parameters.blocks != self.fitted_.blocks:
-            raise self._of_others()
+            raise OptionError("the weights are those of another model, or of other learnt features; fit again")
         return grounded
 
     def _trainer(

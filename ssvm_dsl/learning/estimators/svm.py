@@ -455,7 +455,7 @@ class StructuredSVM(StructuredEstimator):
 
     def _scored_alone(self, example: Any) -> tuple[Grounded, Any]:
         """Return one example as a program, with its scores."""
-        grounded = self._laid_over(self._examples([example]))
+        grounded = self._ground_as_fitted(self._examples([example]))
         return grounded, grounded.parameters.scores(self.coef_)
 
     def complete(
@@ -504,7 +504,7 @@ class StructuredSVM(StructuredEstimator):
         y : labels
             One element of ``Y``.
         """
-        grounded = self._laid_over(self._examples([x]), self._labels([y]))
+        grounded = self._ground_as_fitted(self._examples([x]), self._labels([y]))
         states = grounded.truth
         if states is None or unknown_variables(grounded).any():
             states = self._answers([x], lambda _, solution: solution.labels, PredictionRequest(given=[y])).parts[0]
@@ -557,9 +557,7 @@ class StructuredSVM(StructuredEstimator):
         if not self._risk().of_maxima:
             text = f"loss_augmented: risk '{self.risk}' is no maximum over labellings"
             raise OptionError(f"{text}; risk='margin', 'slack', 'hm' and 'perceptron' are")
-        grounded = self._ground(self._examples([x]), self._labels([y]), self.fitted_.learnt)
-        if grounded.parameters.blocks != self.fitted_.blocks:
-            raise self._of_others()
+        grounded = self._ground_as_fitted(self._examples([x]), self._labels([y]), whole=False)
         request = FitRequest(self._target, None, None, Deadline())
         with call_threads(self.n_threads) as executor:
             if grounded.declaration.latents:
